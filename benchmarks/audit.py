@@ -120,8 +120,8 @@ def _in_grid(n_states: int) -> tuple[float, float]:
     """Seconds until the engine is ready, and then per episode."""
 
     from tether.auditing.answering import PreparedQuestion
+    from tether.auditing.audit_question import make_question
     from tether.auditing.batched import Engine
-    from tether.auditing.question import make_question
     from tether.logs.batches import open_log
 
     mdp = local_model(n_states)

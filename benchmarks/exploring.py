@@ -40,8 +40,8 @@ def _grid(side: int, quick: bool) -> list[Result]:
 
 def _epidemic(quick: bool) -> list[Result]:
     seconds = 0.3 if quick else 5.0
-    case = tether.cases.epidemic(POPULATION, STEPS)
-    exploring = median_time(lambda: tether.cases.epidemic(POPULATION, STEPS), 1 if quick else 5)
+    case = tether.cases.epidemic(population=POPULATION, steps=STEPS)
+    exploring = median_time(lambda: tether.cases.epidemic(population=POPULATION, steps=STEPS), 1 if quick else 5)
     asking = time_for(_ask(case), seconds / 5)
     cf = tether.counterfactual(case.mdp, case.path)
     sweep = time_for(cf.sweep, seconds / 5)
@@ -111,6 +111,6 @@ def _ask(case: tether.cases.Case) -> Callable[[], Any]:
 
 JOBS = {
     "grid": lambda: _exploring(300),
-    "epidemic model": lambda: lambda: tether.cases.epidemic(POPULATION, STEPS),
-    "epidemic": lambda: _ask(tether.cases.epidemic(POPULATION, STEPS)),
+    "epidemic model": lambda: lambda: tether.cases.epidemic(population=POPULATION, steps=STEPS),
+    "epidemic": lambda: _ask(tether.cases.epidemic(population=POPULATION, steps=STEPS)),
 }

@@ -70,7 +70,7 @@ def time_for(function: Callable[[], Any], seconds: float, least: int = 3, most: 
 
 def anew(cf: Any, rule: Any = "definition") -> Any:
     """The tethered question asked anew: nothing is kept from the run before, as `CounterfactualMDP` would."""
-    from tether.plan.tethered import tether
+    from tether.plan.tether_record import tether
 
     return tether(cf, rule, "support")
 

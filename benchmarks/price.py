@@ -22,9 +22,9 @@ from harness import Result, median_time, peak_of
 from models import ACTIONS, OUTCOMES, local_model, local_path, random_model
 
 import tether
+from tether.influence.kappa import Thresholds, thresholds
 from tether.influence.one_step import Support
-from tether.influence.thresholds import Thresholds, thresholds
-from tether.plan.backward import solve_backward
+from tether.plan.best_values import solve_backward
 
 T, K, M = 20, 8, 3
 TARGETS = {1: 1.3, M: 2.0}  # on the random model: m, and how often the fastest peer's time

@@ -12,7 +12,7 @@ from figures import growth_figure
 from harness import Result, median_time, peak_of, slope, time_for
 
 import tether
-from tether.conditioning.rows import ObservedStep
+from tether.conditioning.edited_rows import ObservedStep
 
 SAMPLES = 1000  # what the paper draws per row
 ROWS, SEEN = 32, 8  # how much of a row must be sorted depends on what was observed: the mean over so many of each

@@ -32,6 +32,7 @@ SECTIONS = (
     "growth",  # slopes in T, m, k, actions, support size, and their plots
     "exploring",  # from functions to a model; the epidemic with a population of 200
     "audit",  # many episodes against a loop over them, on one worker and on two
+    "rules",  # rules for everybody: a search, and replays against the call for one episode
     "robust",  # what a guarantee costs: robust plans, certificates, closed forms against programmes
     "building",  # from matrices to a model of a million states, and its memory
     "reading",  # a table of transitions as a file, against Arrow's own reader

@@ -17,7 +17,8 @@ from tether._kernels.sets import (
 
 def asked_row(states, q, low=(), high=()):
     """A row as the library passes it to the kernel, which would be compiled again for any other kind of array."""
-    return Nominal(np.asarray(states, np.int32), q, *(read_only(np.asarray(each, float)) for each in (low, high)))
+    ends = (read_only(np.asarray(each, float)) for each in (low, high))
+    return Nominal(np.asarray(states, np.int32), q, *ends, 0.0)
 
 
 def seen_row(states, p, outcome, pair, chance):

@@ -6,7 +6,7 @@ the truth. In a placebo the treatments are permuted within each state: no treatm
 changes.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -174,3 +174,59 @@ def mean_claims(patients, seeds, effect=0.6, placebo=False, **options):
         found.append(claims_of(learned(placebo_of(log, seed) if placebo else log, **options), truth))
     mean = {name: float(np.mean([getattr(one, name) for one in found])) for name in Claims.__dataclass_fields__}
     return Claims(**mean), np.array([one.rho for one in found])
+
+
+# --- Audits beside the truth ----------------------------------------------------------------------------------
+
+
+def true_rows(mdp, truth):
+    """The true probability of each transition of a learned model; one that was never seen has none."""
+    form = mdp.form
+    pair = np.repeat(np.arange(mdp.n_pairs), np.diff(form.row_start))
+    state = np.repeat(np.arange(mdp.n_states), np.diff(form.pair_start))[pair]
+    P = np.zeros((mdp.n_states, N_ACTIONS, mdp.n_states))
+    P[:N_STATES] = truth.P
+    P[[DIED, WELL], :, [DIED, WELL]] = 1.0
+    found = np.maximum(P[state, form.pair_action[pair], form.next_state], 1e-12)
+    return found / np.add.reduceat(found, form.row_start[:-1])[pair]
+
+
+@dataclass(frozen=True)
+class Audited:
+    """The cross-fitted gain of some episodes, the true gain of the same plans, and the ends of the 90 % intervals."""
+
+    claimed: np.ndarray
+    true: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def audited(truth, log, episodes=128, draws=0, seed=0):
+    """A cross-fitted audit of the first episodes of a log, with the model of the whole log, beside the truth."""
+    from tether.auditing.answering import PreparedQuestion
+    from tether.auditing.audit_question import make_question
+    from tether.auditing.crossfit import CrossFit, exchanged
+    from tether.auditing.followed import World
+    from tether.learning.folds import folded
+    from tether.logs.batches import open_log
+
+    mdp = learned(log)
+    cohorts = [one for _, one in open_log(log).batches(mdp)]
+    asked = make_question(None, 1, "definition", "support", None, False, None, draws, seed, folds=2)
+    prepared = PreparedQuestion.of(mdp, replace(asked, split=folded(mdp, cohorts, 2, seed)))
+    fitted, part = CrossFit(prepared), cohorts[0].part(0, min(episodes, len(cohorts[0])))
+    T = int(np.diff(part.start).max())
+    found, drawn = fitted.answer(part, until=0)
+    batches = fitted.batches(fitted.world.beyond(0, T), part)
+    plans = [one.planned(None, 1) for one in batches]
+    rows = np.tile(true_rows(mdp, truth), (fitted.world.model.n_states // mdp.n_states, 1))
+    world = World.of(prepared, rows, fitted.world.shares)  # after the record, usual practice goes on in truth too
+    truly = fitted.batches(world.beyond(0, T), part)
+    real = exchanged(truly, plans)
+    # What an episode that is still under way is worth is not known: the model says it, and the truth says it.
+    observed, really = (np.mean([one.observed for one in each], axis=0) for each in (found, [truly[0].planned(1, 0)]))
+    low, high = (None, None) if drawn is None else np.quantile(drawn, (0.05, 0.95), axis=0) - observed
+    claimed, true = (
+        np.mean([one.value for one in each], axis=0) - seen for each, seen in ((found, observed), (real, really))
+    )
+    return Audited(claimed, true, low, high)

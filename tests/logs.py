@@ -11,6 +11,15 @@ from hypothesis import strategies as st
 import tether
 
 
+def as_audited(mdp: tether.MDP, log: Any, path: tether.Path) -> tether.records.CounterfactualMDP:
+    """An episode of a log as an audit asks about it: one that ended early, up to the length of the longest."""
+    longest = max(one.T for one in (log.values() if isinstance(log, dict) else log))
+    cf = tether.counterfactual(mdp, path)
+    if mdp.counts is not None or cf.is_under_way or longest <= path.T:
+        return cf
+    return tether.counterfactual(mdp, path, horizon=longest)
+
+
 class Row(NamedTuple):
     """One row of a log; None for an empty cell."""
 

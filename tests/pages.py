@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tether
-from tether.views.report import contents
+from tether.views.report import report_sections as contents
 from tether.views.report.drawings import Drawing
 
 VOID = {"meta", "link", "br", "img", "hr", "input", "wbr"}
@@ -173,8 +173,8 @@ def undrawn() -> Iterator[None]:
             if name.startswith("draw_"):
                 drawn = (nothing, False) if name == "draw_classes" else nothing
                 patch.setattr(contents, name, lambda *given, drawn=drawn, **options: drawn)
-        for name in ("_spread", "_ranked"):
-            patch.setattr(f"tether.views.audit.contents.{name}", lambda gain: nothing)
+        for name in ("_spread",):
+            patch.setattr(f"tether.views.audit.audit_sections.{name}", lambda gain: nothing)
         yield
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import itertools
 import pathlib
+import pickle
 import re
 import subprocess
 import sys
@@ -30,16 +31,19 @@ PUBLIC = [
     "RowMechanism",
     "SampledGumbelMax",
     "TetherError",
+    "Types",
     "__version__",
     "audit",
     "avoid",
     "cases",
     "certify",
+    "compare",
     "compare_mechanisms",
     "counterfactual",
     "counterfactual_row",
     "effective",
     "errors",
+    "evaluate_rules",
     "from_gymnasium",
     "io",
     "learn",
@@ -49,6 +53,8 @@ PUBLIC = [
     "records",
     "review",
     "robust",
+    "rule",
+    "rules",
     "tv",
     "until",
     "views",
@@ -67,6 +73,17 @@ def test_the_public_names():
 
 def test_nothing_else_is_shown():
     assert sorted(dir(tether)) == sorted(PUBLIC)
+
+
+def test_what_only_the_library_reads_is_not_shown():
+    """``dir``, which notebooks complete from, lists what users ask; each name that is left out exists."""
+    case = tether.cases.toy()
+    cf = tether.counterfactual(case.mdp, case.path)
+    for made in (case.mdp, cf, cf.tether(), cf.plan(k=1)):
+        assert made._internal
+        assert not made._internal & {*dir(made)}
+        assert all(hasattr(made, name) for name in made._internal)
+    assert {"plan", "row", "path", "T"} <= {*dir(cf)}
 
 
 @pytest.mark.parametrize("file", ["__init__.pyi", "records.py"])
@@ -203,3 +220,33 @@ def test_a_time_and_a_tether_cannot_be_mixed_up():
             asked.classify(1, 2)
         with pytest.raises(TypeError, match="positional argument"):
             asked.why(0, "s0", "a1", 2)
+
+
+def test_what_calls_return_can_be_asked_on():
+    """A plan or a counterfactual MDP is the public object wherever users meet it, also within other results."""
+    records, case = tether.records, tether.cases.grid_world()
+    cf = tether.counterfactual(case.mdp, case.path)
+    limited = cf.plan(k=12, m=3, subject_to=(tether.reach("danger"), 0.05))
+    audit = tether.audit(case.mdp, {"ann": case.path}, k=3, certify=False)
+    sure = tether.robust(case.mdp, case.path, assume="nothing")
+    guaranteed = sure.plan(k=3, m=1)
+    plans = [
+        cf.plan(k=3),
+        cf.tether().plan(k=3),
+        cf.pareto(m=1, limit=2).points[0].plan,
+        cf.pareto(m=1, against=tether.reach("danger"), limit=2).points[0].plan,
+        *limited.constraint.mixture.plans,
+        cf.plan(k=3).explain().plan,
+        audit.plan("ann"),
+        *(plan for _, plan in audit.plans(["ann"])),
+        guaranteed,
+    ]
+    plans += [pickle.loads(pickle.dumps(plan)) for plan in (*plans[:3], limited)]
+    assert all(isinstance(plan, records.Plan) for plan in plans)
+    assert all(isinstance(plan.cf, records.CounterfactualMDP) for plan in plans)
+    assert all(isinstance(plan.question, records.Tethered) for plan in plans)
+    assert isinstance(guaranteed, records.RobustPlan)
+    assert isinstance(guaranteed.robust, records.Robust)
+    asked = (cf.sweep(), cf.decisions(), cf.what_if({0: "down"}), cf.review(), sure)
+    assert all(isinstance(one.cf, records.CounterfactualMDP) for one in asked)
+    assert isinstance(sure.worst_model("observed"), records.CounterfactualMDP)

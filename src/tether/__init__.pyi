@@ -6,9 +6,7 @@ from . import io as io
 from . import records as records
 from . import views as views
 from ._version import __version__ as __version__
-from .auditing.audit import audit as audit
 from .conditioning.array_rows import counterfactual_row as counterfactual_row
-from .conditioning.conditioned import counterfactual as counterfactual
 from .conditioning.couplings import Comonotone as Comonotone
 from .conditioning.couplings import Independent as Independent
 from .conditioning.couplings import Maximal as Maximal
@@ -34,6 +32,13 @@ from .model.practice import practice as practice
 from .model.properties import avoid as avoid
 from .model.properties import reach as reach
 from .model.properties import until as until
+from .objects.audit_object import audit as audit
+from .objects.counterfactual_object import counterfactual as counterfactual
+from .objects.robust_object import robust as robust
+from .objects.rules_object import compare as compare
+from .objects.rules_object import evaluate_rules as evaluate_rules
+from .objects.rules_object import rules as rules
+from .objects.types_object import Types as Types
 from .observation.episodes import Episodes as Episodes
 from .observation.path import Path as Path
-from .plan.robust import robust as robust
+from .ruling.one_rule import rule as rule

@@ -1,6 +1,6 @@
 """`MDP`: a finite Markov decision process that can be solved, simulated and evaluated.
 
-Its data and the ways to build it are those of `tether.model.record.ModelRecord`, which the lower folders take. It
+Its data and the ways to build it are those of `tether.model.model_record.ModelRecord`, which the lower folders take. It
 stands above `tether.evaluation`, which answers its questions.
 May import: evaluation, and what it may.
 """
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tether._foundation.kinds_of_records import Shown
+from tether.model.model_record import ModelRecord
 from tether.model.properties import Property
-from tether.model.record import ModelRecord
 
 if TYPE_CHECKING:
     from tether.evaluation.evaluate import Evaluation
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["MDP"]
 
 
-class MDP(ModelRecord):
+class MDP(Shown, ModelRecord):
     """A finite Markov decision process. Build it with one of the ``from_…`` methods.
 
     Attributes
@@ -62,6 +63,7 @@ class MDP(ModelRecord):
     """
 
     __slots__ = ()
+    _internal = frozenset({"entries", "find_pair", "label_sets", "names_of", "place"})
 
     def solve(self, steps: int | None = None, *, objective: Property | None = None, minimise: bool = False) -> Solution:
         """The optimal plan of the plain model over some steps: what to do and what to expect in every state.

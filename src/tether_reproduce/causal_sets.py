@@ -13,7 +13,7 @@ import numpy as np
 import tether
 from tether.cases import Case, epidemic, grid_world, sepsis
 from tether.cases.sepsis import state_reward
-from tether.conditioning.sets import Assumption
+from tether.conditioning.model_sets import Assumption
 from tether.evaluation.guarantees import guarantees_by_k
 from tether.views.figures import plot_certificate, plot_guarantees
 from tether_reproduce.exact_rows import Floats, Ints, observed_transitions, rows_given

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import tether
+from tether.conditioning.edited_rows import ObservedStep, Rows
 from tether.conditioning.mechanism import Candidates, NoisePosterior
-from tether.conditioning.rows import ObservedStep, Rows
 from tether.model.form import Form
 from tether_reproduce.exact_rows import Floats, Ints
 

@@ -11,7 +11,7 @@ import numpy as np
 
 import tether
 from tether.cases import epidemic, grid_world, sepsis
-from tether.conditioning.sets import Assumption
+from tether.conditioning.model_sets import Assumption
 from tether_reproduce.causal_sets import OUR_PLANS, limits_free, robust_grid
 from tether_reproduce.few_changes import CHECKED, improvements, outcomes
 from tether_reproduce.off_policy import redraw, released_world

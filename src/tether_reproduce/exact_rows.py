@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import tether
-from tether.conditioning.rows import ObservedStep, Rows
-from tether.model.record import ModelRecord
+from tether.conditioning.edited_rows import ObservedStep, Rows
+from tether.model.model_record import ModelRecord
 
 __all__ = ["Floats", "Ints", "Rows", "observed_transitions", "rows_given"]
 

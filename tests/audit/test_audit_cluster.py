@@ -165,7 +165,7 @@ def test_a_scheduler_that_is_not_there(tmp_path, monkeypatch):
 
 def test_nothing_of_dask_is_imported_without_a_cluster():
     code = """
-import sys, tether.auditing.running, tether.auditing.workers, tether.auditing.engine, tether.cli.audit
+import sys, tether.auditing.running, tether.auditing.workers, tether.auditing.engine, tether.cli.audit_command
 print([name for name in ("dask", "distributed") if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -34,8 +34,8 @@ CALM, WILD = tether.Path(["calm", "calm", "end"], ["stay", "go"]), tether.Path([
 
 
 def command(folder, *more):
-    """``tether audit`` of a log, in many small batches, by two processes."""
-    code = "from tether.logs import batches; batches.BATCH = 4; from tether.cli import main; main()"
+    """``tether audit`` of a log, in a batch per episode, by two processes."""
+    code = "from tether.logs import batches; batches.BATCH = 1; from tether.cli import main; main()"
     words = ["audit", "case:grid-world", folder / "log.csv", "-o", folder / "out", "--policy", "random"]
     words += ["--workers", "2", "--reports", "0", "--no-certificate", *more]
     return [sys.executable, "-c", code, *map(str, words)]

@@ -22,6 +22,7 @@ ROWS = st.lists(
             "claimed": MISTAKES,
             "gain": NUMBERS,
             "guaranteed_gain": NUMBERS,
+            "gamma_star": st.none() | st.sampled_from([1.0, 2.5, float("inf")]),
             "verdict": st.sampled_from([None, "holds", "could do harm"]),
             "value": NUMBERS,
             "model_value": NUMBERS,
@@ -36,7 +37,7 @@ KINDS = {name: pa.string() for name in ("outcome", "verdict", "problem")}
 def both(rows, folder):
     """The rows as a table, and as a file of several groups of rows."""
     columns = {"episode": pa.array(range(len(rows)), pa.int64())}
-    names = "observed outcome mistakes claimed gain guaranteed_gain verdict value model_value problem"
+    names = "observed outcome mistakes claimed gain guaranteed_gain gamma_star verdict value model_value problem"
     for name in names.split():
         columns[name] = pa.array([row[name] for row in rows], KINDS.get(name, pa.float64()))
     parquet.write_table(pa.table(columns), folder / "episodes.parquet", row_group_size=3)
@@ -60,6 +61,7 @@ def test_the_summary_is_that_of_the_rows(tmp_path_factory, rows):
         assert summary.hindsight_only == sum(not row["claimed"] for row in gained)
         assert summary.gained.tolist() == [row["gain"] for row in gained]
         assert summary.lost.tolist() == [row["gain"] for row in lost]
+        assert summary.strengths.tolist() == [row["gamma_star"] for row in gained if row["gamma_star"] is not None]
         verdicts = [row["verdict"] for row in gained if row["verdict"]]
         assert summary.verdicts == {one: verdicts.count(one) for one in verdicts}
         assert summary.is_certified == any(row["verdict"] for row in rows)

@@ -19,7 +19,7 @@ from tether.cli import main
 from tether.cli.group import COMMANDS
 from tether.cli.hints import hints
 from tether.cli.screen import decimals, signed
-from tether.explanation.answers import as_data
+from tether.explanation.answer_data import as_data
 from tether.io.models import write_model
 from tether.io.paths import write_path
 

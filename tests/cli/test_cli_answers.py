@@ -6,7 +6,7 @@ from commands import json_of, run, words
 
 import tether
 from tether.cli import main
-from tether.explanation.answers import as_data
+from tether.explanation.answer_data import as_data
 from tether.explanation.terms import best_for_anyone_in_words
 from tether.io.logs import read_episodes, write_episodes
 from tether.io.models import write_model

@@ -3,7 +3,7 @@
 import pytest
 
 import tether
-from tether.cli.heat import heat_tables
+from tether.cli.heat_table import heat_tables
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -18,6 +18,6 @@ def test_what_is_best_has_the_strongest_colour(monkeypatch, sign):
     worst, best = (list(column.cells)[-1] for column in block.columns[1:])
     assert (worst.plain, best.plain) == ("0.00", f"{3 * sign:.2f}")
     assert [cell.spans[0].style for cell in (worst, best)] == [
-        "rgb(0,0,0) on rgb(239,243,255)",
-        "rgb(255,255,255) on rgb(8,81,156)",
+        "rgb(0,0,0) on rgb(240,246,251)",
+        "rgb(0,0,0) on rgb(127,184,217)",
     ]

@@ -14,27 +14,39 @@ CF = tether.records.CounterfactualMDP
 
 CALLS = {
     "explain": {
-        CF.plan: "k m rule influence objective minimise subject_to",
+        CF.plan: "k m rule influence objective minimise subject_to only never cost",
         tether.records.Plan.explain: "certificate draws seed",
     },
-    "review": {CF.review: "against objective minimise horizon"},
-    "sweep": {CF.sweep: "ks ms rule influence objective minimise"},
-    "choose-k": {CF.choose_k: "m at_least at_most rule influence objective minimise"},
+    "review": {CF.review: "against objective minimise"},
+    "sweep": {CF.sweep: "ks ms rule influence objective minimise only never cost"},
+    "choose-k": {CF.choose_k: "m at_least at_most about_at_least rule influence objective minimise only never cost"},
     "why": {CF.why: "k state action uninfluenced rule influence objective minimise"},
     "decisions": {CF.decisions: "m rule influence objective minimise"},
     "evaluate": {CF.evaluate: "influence objective"},
-    "certify": {CF.plan: "k m rule influence", tether.certify: "objective minimise"},
-    "robust": {tether.robust: "assume confidence", tether.records.Robust.plan: "k m rule objective minimise"},
-    "sample": {CF.plan: "k m rule influence objective minimise", tether.records.Plan.sample: "n seed"},
+    "certify": {CF.plan: "k m rule influence only never cost", tether.certify: "objective minimise gamma practice"},
+    "robust": {
+        tether.robust: "assume confidence gamma practice horizon then",
+        tether.records.Robust.plan: "k m rule objective minimise only never",
+    },
+    "sample": {CF.plan: "k m rule influence objective minimise only never cost", tether.records.Plan.sample: "n seed"},
     "report": {
-        CF.plan: "k m rule influence objective minimise subject_to",
+        CF.plan: "k m rule influence objective minimise subject_to only never cost",
         tether.records.Plan.report: "output title features draws seed certificate",
     },
     "audit": {
-        tether.audit: "k m rule influence objective minimise policy where time step certificate draws seed workers "
-        "fresh strict",
+        tether.audit: "k m rule influence objective minimise horizon then only never cost policy where time step "
+        "certificate gamma draws seed folds workers fresh strict",
         tether.records.Audit.report: "reports",
     },
+    "rules": {
+        tether.rules: "objective minimise bad where holdout seed time step workers fresh conditions edits depth most "
+        "harm"
+    },
+    "evaluate-rule": {
+        tether.evaluate_rules: "objective minimise bad where holdout seed time step workers fresh",
+        tether.rule: "instead_of do",
+    },
+    "compare": {tether.compare: "objective minimise bad time step"},
     "check": {tether.io.check: "influence"},
     "convert": {tether.io.convert: "to mean_rewards"},
     "learn": {
@@ -42,6 +54,8 @@ CALLS = {
         "skip_broken"
     },
 }
+for _name in ("explain", "review", "sweep", "choose-k", "why", "decisions", "evaluate", "certify", "sample", "report"):
+    CALLS[_name] = {tether.counterfactual: "horizon then", **CALLS[_name]}
 """Each option, and the call whose parameter it is."""
 
 SAME = {"seed": ("rng", "seed"), "output": ("file",), "certificate": ("certificate", "certify")}
@@ -50,11 +64,11 @@ SAME = {"seed": ("rng", "seed"), "output": ("file",), "certificate": ("certifica
 FILES = {
     *("model", "path", "format", "columns", "order", "reward_order", "terminal", "discount", "final_reward"),
     *("reward_model", "state_rewards", "transition_rewards", "path_columns", "time", "step", "as_json", "log", "out"),
-    *("log_columns", "policy", "policy_columns", "t", "tolerance"),
+    *("log_columns", "policy", "policy_columns", "t", "tolerance", "constants"),
 }
 """What names files, columns and the answer's form; and what has no default in either."""
 
-NOT_CALLS = {"features", "output", "export", "scheduler"}
+NOT_CALLS = {"episode_name", "step_name", "features", "output", "export", "scheduler", "by", "condition"}
 """How an answer is shown, and where it goes to."""
 
 
@@ -88,7 +102,10 @@ def public_calls():
         for name in [name for name in getattr(module, "__all__", vars(module)) if name[0].isalpha()]:
             found = getattr(module, name)
             if inspect.isclass(found):
-                methods = {one: inspect.getattr_static(found, one) for one in dir(found) if not one.startswith("_")}
+                shown = {one for one in dir(found) if not one.startswith("_")} - getattr(
+                    found, "_internal", frozenset()
+                )
+                methods = {one: inspect.getattr_static(found, one) for one in sorted(shown)}
                 yield from ((f"{name}.{one}", method) for one, method in methods.items() if inspect.isfunction(method))
             elif inspect.isfunction(found):
                 yield name, found
@@ -114,7 +131,7 @@ MEANS_ITS_OWN = {
 
 LOOKED_UP = {
     *("Sweep.value", "Sweep.lost", "Sweep.plot", "SweepUncertainty.at", "Decisions.within", "plot_lost", "plot_sweep"),
-    *("Robust.limits", "Tethered.length", "Tethered.thresholds_for"),
+    "Robust.limits",
 }
 """Look-ups in an answer for some k or m, and what finds the defaults."""
 

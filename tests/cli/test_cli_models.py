@@ -7,8 +7,8 @@ import pytest
 from commands import json_of, run, words
 
 import tether
-from tether.explanation.answers import as_data
-from tether.influence.reach import coverage
+from tether.explanation.answer_data import as_data
+from tether.influence.coverage import coverage
 from tether.io.logs import read_episodes, write_episodes
 from tether.io.models import read_model, write_model
 from tether.io.paths import read_path

@@ -106,11 +106,13 @@ def test_a_check_is_a_call_of_the_library_too(tmp_path):
 
 @pytest.mark.parametrize("command", [["explain"], ["report", "-o", "page.html"]])
 def test_kappa_is_computed_once_for_what_needs_every_k(command, tmp_path, monkeypatch):
-    from tether.plan import tethered
+    from tether.plan import tether_record as tethered
 
     asked, compute = [], tethered.thresholds
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(tethered, "thresholds", lambda *of, up_to: asked.append(up_to) or compute(*of, up_to=up_to))
+    monkeypatch.setattr(
+        tethered, "thresholds", lambda *of, up_to, **how: asked.append(up_to) or compute(*of, up_to=up_to, **how)
+    )
     run(*command, "case:toy", "-k", 2, "--rule", "assured", "--no-certificate")
     assert asked == [5]  # T + 1
 
@@ -148,7 +150,7 @@ def test_arrays_of_other_names_are_named_by_column(arrays):
 
 
 def test_arrays_of_other_names_open_in_python_as_the_explorer_says(arrays):
-    from tether.cli.explore import _opening
+    from tether.cli.explore_command import _opening
     from tether.cli.options import Episode
 
     given = dict.fromkeys(field.name for field in fields(Episode)) | {

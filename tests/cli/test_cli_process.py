@@ -69,11 +69,8 @@ def test_ctrl_c_while_it_starts_is_no_traceback(tmp_path):
 
 
 def test_python_runs_the_package_as_the_command():
-    versions = [
-        subprocess.run([sys.executable, "-m", name, "--version"], capture_output=True, check=True).stdout
-        for name in ("tether", "tether.cli")
-    ]
-    assert versions == [f"tether, version {tether.__version__}\n".encode()] * 2
+    done = subprocess.run([sys.executable, "-m", "tether", "--version"], capture_output=True, check=True)
+    assert done.stdout == f"tether, version {tether.__version__}\n".encode()
 
 
 def test_the_documented_completion_completes_commands():

@@ -11,8 +11,8 @@ from hypothesis import given
 from twins import episodes
 
 import tether
-from tether.conditioning import memory, scratch
-from tether.conditioning.rows import Rows
+from tether.conditioning import lent_scratch, row_cache
+from tether.conditioning.edited_rows import Rows
 from tether.observation.indices import observe_indices, path_of
 from tether.observation.path import Observation
 
@@ -78,7 +78,7 @@ def test_indices_are_checked():
 def test_rows_that_are_remembered_are_the_same_rows(episode):
     mdp = episode.mdp()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(memory, "LIMIT", 0)
+        patch.setattr(row_cache, "LIMIT", 0)
         alone = [bits(tether.counterfactual(episode.mdp(), episode.path, mechanism=name)) for name in NAMES]
     for _ in range(2):
         for name, expected in zip(NAMES, alone, strict=True):
@@ -103,36 +103,36 @@ def test_what_is_remembered_and_for_how_long(monkeypatch):
     form = tether.cases.grid_world().mdp.form
     pairs = np.arange(10)
     one = Counting("one")
-    first = memory.remembered(form, one, pairs)
-    assert memory.remembered(form, one, pairs.copy()) is first  # the same rows, not a copy of them
-    part = memory.remembered(form, one, pairs[3:6])
+    first = row_cache.remembered(form, one, pairs)
+    assert row_cache.remembered(form, one, pairs.copy()) is first  # the same rows, not a copy of them
+    part = row_cache.remembered(form, one, pairs[3:6])
     expected = Rows.nominal(form, pairs[3:6])
     for array, other in zip(part.arrays, expected.arrays, strict=True):
         assert array.tolist() == other.tolist()
     assert one.asked == [10]
-    memory.remembered(form, one, np.arange(12))
-    memory.remembered(form, one, pairs)
+    row_cache.remembered(form, one, np.arange(12))
+    row_cache.remembered(form, one, pairs)
     assert one.asked == [10, 12]
     anew = Counting(None)
     for _ in range(2):
-        memory.remembered(form, anew, pairs)
+        row_cache.remembered(form, anew, pairs)
     assert anew.asked == [10, 10]
     # Another model has its own cache; and a limit on it forgets what was used longest ago.
     size = sum(array.nbytes for array in first.arrays)
-    monkeypatch.setattr(memory, "LIMIT", 2 * size)
+    monkeypatch.setattr(row_cache, "LIMIT", 2 * size)
     other = tether.cases.grid_world().mdp.form
-    memory.remembered(other, one, pairs)
+    row_cache.remembered(other, one, pairs)
     assert one.asked == [10, 12, 10]
     two, three = Counting("two"), Counting("three")
     for posterior in (two, one, three):  # `two` was used before `one`: it goes
-        memory.remembered(other, posterior, pairs)
+        row_cache.remembered(other, posterior, pairs)
     for posterior in (one, three, two):
-        memory.remembered(other, posterior, pairs)
+        row_cache.remembered(other, posterior, pairs)
     assert (one.asked, two.asked, three.asked) == ([10, 12, 10], [10, 10], [10])
-    monkeypatch.setattr(memory, "LIMIT", size - 1)
+    monkeypatch.setattr(row_cache, "LIMIT", size - 1)
     large, small = Counting("large"), tether.cases.grid_world().mdp.form
     for _ in range(2):
-        memory.remembered(small, large, pairs)
+        row_cache.remembered(small, large, pairs)
     assert large.asked == [10, 10]
 
 
@@ -148,18 +148,18 @@ def test_a_model_that_is_gone_leaves_nothing_behind():
 def test_scratch_is_lent_to_one_at_a_time_and_comes_back_clean():
     grid = tether.cases.grid_world()
     form = grid.mdp.form
-    with scratch.borrowed(form) as first, scratch.borrowed(form) as second:
+    with lent_scratch.borrowed(form) as first, lent_scratch.borrowed(form) as second:
         assert first is not second
-    with scratch.borrowed(form) as again:
+    with lent_scratch.borrowed(form) as again:
         assert again is second or again is first
     tether.counterfactual(grid.mdp, grid.path)
-    for one in scratch._FREE[form]:
+    for one in lent_scratch._FREE[form]:
         for array in (one.marked, one.scanned, one.seen, one.weight):
             assert not array.any()
-    with suppress(RuntimeError), scratch.borrowed(form) as broken:
+    with suppress(RuntimeError), lent_scratch.borrowed(form) as broken:
         broken.seen[0] = 1
         raise RuntimeError
-    with scratch.borrowed(form) as next_one:
+    with lent_scratch.borrowed(form) as next_one:
         assert next_one is not broken
 
 
@@ -184,7 +184,7 @@ def test_threads_do_not_share_scratch():
 @given(episodes())
 def test_however_rows_are_cut_into_pieces_the_bits_are_the_same(episode):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(memory, "LIMIT", 0)
+        patch.setattr(row_cache, "LIMIT", 0)
         whole = bits(tether.counterfactual(episode.mdp(), episode.path))
         patch.setattr("tether._kernels.parallel.LARGE", 0)
         assert bits(tether.counterfactual(episode.mdp(), episode.path)) == whole

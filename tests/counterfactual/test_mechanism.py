@@ -9,7 +9,7 @@ import pytest
 from twins import ASKED, SEEN, asked, check_shares, condition, dense, race, sampling_error, tv, two_rows
 
 import tether
-from tether.conditioning.rows import ObservedStep, Rows
+from tether.conditioning.edited_rows import ObservedStep, Rows
 
 SAMPLED = "gumbel-max-sampled"
 METHODS = ["top-down", "rejection"]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from worlds import FEWER, World, in_package, rules_and_criteria, worlds
 
 import tether
+from tether.conditioning.edited_rows import Rows
 from tether.conditioning.layers import everywhere
-from tether.conditioning.rows import Rows
 
 on_demand = import_module("tether.conditioning.on_demand")  # `tether.counterfactual` is also a function
 

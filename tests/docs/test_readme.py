@@ -22,7 +22,7 @@ def test_the_commands_run_and_print_what_is_shown(tmp_path, monkeypatch):
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr("tether.views.audit.page._REPORTS", 1)
+    monkeypatch.setattr("tether.views.audit.audit_page._REPORTS", 1)
     output, ran = "", []
     for kind, body in BLOCK.findall(TEXT):
         if kind == "text":

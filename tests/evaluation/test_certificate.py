@@ -4,69 +4,96 @@ import dataclasses
 
 import numpy as np
 import pytest
+from couplings import over_couplings
+from enumerate import tables
+from hypothesis import assume as assume_
 from hypothesis import given
 from hypothesis import strategies as st
-from worlds import FEWER, worlds
+from worlds import FEWER, tiny_worlds, worlds
 
 import tether
 from tether._foundation.words import number
-from tether.conditioning.sets import model_set
+from tether.conditioning.model_sets import model_set
 from tether.evaluation import certificate as certificates
 from tether.evaluation.certificate import Certificate, Certified
+from tether.evaluation.following import follow
 from tether.evaluation.guarantees import guarantees_by_k
 from tether.evaluation.ranges import ranges_with_breakdown
-from tether.explanation.answers import explanation_data
+from tether.explanation.answer_data import explanation_data
 
-ALL = "all that agree with the model and the episode"
+ALL = "all of these that agree with the model and the episode"
+UNRELATED = "in which the luck of one step says nothing about the luck of another"
+WHICH = f"all causal models {UNRELATED} and that agree with the model and the episode"
 
 
-def made(verdict, every, stable, value=1.0, observed=0.0, breakdown=1.0):
+def made(verdict, every, stable, value=1.0, observed=0.0, breakdown=1.0, gamma_star=1.0):
     ranges = [
         Certified(name, low, high, low - observed, breakdown)
         for name, (low, high) in (("nothing", every), ("stability", stable))
     ]
-    return Certificate(value, observed, *ranges, verdict)
+    beyond = {"gamma": 1.0, "worst": every[0], "best": every[1], "gamma_star": gamma_star, "related": every}
+    return Certificate(value, observed, *ranges, verdict, **beyond)
 
 
 @pytest.mark.parametrize(
     ("certificate", "message"),
     [
         (
-            made("holds", (0.5, 2.0), (0.5, 2.0)),
-            f"The gain holds under every causal model. The return is from 0.5 to 2 over {ALL}; observed 0.",
+            made("holds", (0.5, 2.0), (0.5, 2.0), gamma_star=1.1299),
+            f"It is expected to do better than what happened, under every causal model {UNRELATED}. "
+            f"The expected return is from 0.5 to 2 over {ALL}; observed 0. "
+            "The gain survives hidden reasons that changed the odds of an action by less than 1.12 times.",
         ),
         (
             made("holds if stable", (-0.5, 2.0), (0.5, 1.5), breakdown=0.4),
-            "The gain holds under every causal model that is counterfactually stable, not under every one. The return "
-            f"is from -0.5 to 2 over {ALL}, from 0.5 to 1.5 over the stable ones; observed 0. Nothing is gained "
+            f"It is expected to do better than what happened under every counterfactually stable causal model "
+            f"{UNRELATED}, not under every one. "
+            f"The expected return is from -0.5 to 2 over {ALL}, from 0.5 to 1.5 over the stable "
+            "ones; observed 0. Nothing is gained "
             "any more at 40 % of the way from Gumbel-max to the worst of them.",
         ),
         (
             made("never worse", (0.0, 2.0), (0.0, 2.0)),
-            "Never worse than what was done, under every causal model; but no gain is guaranteed: it rests on "
-            f"Gumbel-max. The return is from 0 to 2 over {ALL}; observed 0.",
+            f"It is not expected to do worse than what happened, under every causal model {UNRELATED}. That it does "
+            "better rests on an assumption that no data can test. "
+            f"The expected return is from 0 to 2 over {ALL}; observed 0.",
+        ),
+        (
+            dataclasses.replace(made("never worse", (0.0, 2.0), (0.0, 2.0)), worse=(0.0, 0.0)),
+            "It could not have ended worse. That it ends better rests on an assumption that no data can test. The "
+            f"expected return is from 0 to 2 over {WHICH}; observed 0.",
+        ),
+        (
+            dataclasses.replace(made("never worse", (0.0, 2.0), (0.0, 2.0)), worse=(0.02, 0.167)),
+            f"It is not expected to do worse than what happened, under every causal model {UNRELATED}. That it does "
+            "better rests on an assumption that no data can test. "
+            f"The expected return is from 0 to 2 over {ALL}; observed 0. "
+            "Of 100 single replays, between 2 and 17 end worse than what happened, over all of them.",
         ),
         (
             made("never worse if stable", (-1.0, 2.0), (0.0, 2.0), breakdown=0.5),
-            "Never worse than what was done under any counterfactually stable causal model, but no gain is guaranteed; "
-            f"under other causal models it could do harm. The return is from -1 to 2 over {ALL}, from 0 to 2 over "
-            "the stable ones; observed 0. Nothing is gained any more at 50 % of the way from Gumbel-max to the worst "
-            "of them.",
+            f"It is not expected to do worse than what happened under every counterfactually stable causal model "
+            f"{UNRELATED}, but under others it could do harm. That it does better rests on an assumption that no data "
+            f"can test. The expected return is from -1 to 2 over {ALL}, "
+            "from 0 to 2 over the stable ones; observed 0. Nothing is gained any more at 50 % of the way from "
+            "Gumbel-max to the worst of them.",
         ),
         (
             made("could do harm", (-3.0, 2.0), (-2.0, 2.0), breakdown=0.25),
-            f"It rests on the causal model: under others it could do harm. The return is from -3 to 2 over {ALL}, "
+            "It rests on the causal model: under others it could do harm. "
+            f"The expected return is from -3 to 2 over {WHICH}, "
             "from -2 to 2 over the stable ones; observed 0. Nothing is gained any more at 25 % of the way from "
             "Gumbel-max to the worst of them.",
         ),
         (
             made("could do harm", (-3.0, -1.0), (-3.0, -1.0), value=-2.0, breakdown=0.0),
-            f"Worse than what was done, under every causal model. The return is from -3 to -1 over {ALL}; observed 0.",
+            f"Worse than what was done, under every causal model {UNRELATED}. The expected return is from -3 to -1 "
+            f"over {ALL}; observed 0.",
         ),
         (
             made("could do harm", (-3.0, 1.0), (-3.0, 1.0), value=-2.0, breakdown=0.0),
-            "Gumbel-max expects it to be worse than what was done; another causal model can make it better. The return "
-            f"is from -3 to 1 over {ALL}; observed 0.",
+            "Gumbel-max expects it to be worse than what was done; another causal model can make it better. The "
+            f"expected return is from -3 to 1 over {WHICH}; observed 0.",
         ),
         (
             made("never worse", (0.0, 0.0), (0.0, 0.0), value=0.0),
@@ -189,7 +216,7 @@ def test_the_breakdown_point_against_a_slow_twin(assume, world, data):
     cf = tether.counterfactual(world.cf.mdp, world.path)
     plan = cf.plan(k, m)
     models = model_set(cf, assume)
-    (found,) = ranges_with_breakdown((models,), plan, plan.observed_value)
+    (found,) = ranges_with_breakdown((models,), follow(models, plan), plan.observed_value)
     near = 1e-9 * max(1.0, abs(found.worst), abs(found.best), abs(plan.observed_value))
     assert found.value == pytest.approx(plan.value, rel=1e-9, abs=near)
     for share in (0.0, 0.3, 1.0, found.breakdown):
@@ -200,6 +227,64 @@ def test_the_breakdown_point_against_a_slow_twin(assume, world, data):
             assert value >= plan.observed_value - near
         if share > found.breakdown + 1e-9 or share == found.breakdown < 1:
             assert value <= plan.observed_value + near
+
+
+def chance_to_end(world, table, mechanism, is_meant):
+    """How likely a replay is to have a return that is meant, under one mechanism: every replay counted."""
+    cf = tether.counterfactual(world.cf.mdp, world.path, mechanism)
+
+    def go(t, s, earned):
+        if t == world.T:
+            return float(is_meant(earned + world.discount**t * world.last(s)))
+        found = 0.0
+        for a, share in table[t, s].items():
+            for j, p in zip(*cf.row(t, s, a), strict=True):
+                found += share * p * go(t + 1, j, earned + world.discount**t * world.earn(t, s, a, j))
+        return found
+
+    return go(0, world.path.states[0], 0.0)
+
+
+def extreme_chance(world, table, is_meant, sign):
+    """The smallest (sign 1) or largest (-1) chance: the extreme row after every history, by a linear programme."""
+
+    def go(t, s, earned):
+        if t == world.T:
+            return float(is_meant(earned + world.discount**t * world.last(s)))
+        return sum(share * row(t, s, a, earned) for a, share in table[t, s].items())
+
+    def row(t, s, a, earned):
+        after = {j: go(t + 1, j, earned + world.discount**t * world.earn(t, s, a, j)) for j in world.nominal[s, a]}
+        if t + 1 == len(world.path.states):
+            return sum(p * after[j] for j, p in world.nominal[s, a].items())
+        if (s, a) == world.observed[t]:
+            return after[world.path.states[t + 1]]
+        p, q = (
+            np.array([of.get(j, 0.0) for j in world.states])
+            for of in (world.nominal[world.observed[t]], world.nominal[s, a])
+        )
+        o, values = world.states.index(world.path.states[t + 1]), [after.get(j, 0.0) for j in world.states]
+        return over_couplings(p, q, o, np.array(values), sign, stable=False)
+
+    return go(0, world.path.states[0], 0.0)
+
+
+@FEWER
+@given(world=tiny_worlds(), data=st.data())
+def test_the_chances_of_single_replays_by_enumeration(world, data):
+    """They hold under every mechanism, and are the extreme ones of those that may choose again after every history."""
+    world.samples = 0
+    assume_(all(p > 1e-5 for row in world.nominal.values() for p in row.values()))  # the programmes know no less
+    table = data.draw(tables(world, mixed=data.draw(st.booleans())))
+    found = tether.certify(world.cf, table)
+    seen = world.observed_return()
+    close = 1e-9 * max(1.0, abs(seen))
+    for bounds, is_meant in ((found.worse, lambda x: x < seen - close), (found.better, lambda x: x > seen + close)):
+        for mechanism in ("gumbel-max", "comonotone", "independent", "maximal"):
+            chance = chance_to_end(world, table, mechanism, is_meant)
+            assert bounds[0] - 1e-9 <= chance <= bounds[1] + 1e-9
+        wanted = [extreme_chance(world, table, is_meant, sign) for sign in (1.0, -1.0)]
+        assert list(bounds) == pytest.approx(wanted, abs=1e-7)
 
 
 def test_a_plan_too_large_is_not_certified_unless_asked_to(monkeypatch):
@@ -239,7 +324,8 @@ def test_a_guaranteed_plan_says_what_is_guaranteed():
     assert expected > plan.value
     (sentence,) = [one for one in explanation.sentences(str) if one.startswith("A return")]
     assert sentence.startswith(
-        f"A return of {number(plan.value)} is guaranteed under every causal model, instead of -897: a gain of "
+        f"A return of {number(plan.value)} is guaranteed under every causal model {UNRELATED}, instead of -897: a "
+        f"gain of "
         f"{number(plan.gain)}. Gumbel-max expects {number(expected)} ("
     )
     data = explanation_data(explanation)
@@ -248,8 +334,8 @@ def test_a_guaranteed_plan_says_what_is_guaranteed():
     assert explanation.beyond.free.value == table.value(12, 4)  # guaranteed values beside guaranteed ones
     patient = tether.cases.sepsis()
     sentences = tether.robust(patient.mdp, patient.path, assume="nothing").plan(9, 2).explain().sentences(str)
-    assert sentences[0] == (
-        "Change nothing: no policy within these limits is sure to do better, under every causal model."
+    assert sentences[2] == (
+        f"Change nothing: no policy within these limits is sure to do better, under every causal model {UNRELATED}."
     )
 
 

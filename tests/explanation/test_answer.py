@@ -5,10 +5,10 @@ import pytest
 from scipy.stats import beta
 
 import tether
-from tether.explanation.answers import explanation_data
-from tether.explanation.caveats import cannot_know
+from tether.explanation.answer_data import explanation_data
 from tether.explanation.evidence import default_draws
-from tether.learning.following import Follower, expected_return
+from tether.learning.follower import Follower, expected_return
+from tether.views.report.report_sections import cannot_know
 
 
 def clinic(treated=8, prior=1.0):
@@ -25,21 +25,27 @@ def advised(mdp):
 def test_the_four_parts_are_the_sentences():
     explanation = advised(clinic()).explain(draws=20)
     answer = explanation.answer(str)
-    assert answer.change == ("Change 1 action: at t = 0 (sick) treat instead of wait.",)
+    assert answer.change == (
+        "Change 1 action: at t = 0 (sick) treat instead of wait.",
+        "All of the gain could be foreseen.",
+    )
     assert answer.follows[0] == "Dead by t = 1: 25 % instead of certain; well: 75 % instead of 0 %."
-    assert answer.sure[-5:] == (
+    assert answer.sure[-6:] == (
         "The model is learned, from 13 episodes: at t = 0, treat was seen 10 times in that state.",
-        answer.sure[-4],
+        answer.sure[-5],
         "In that state 2 of 10 times treat led to dead, 3 of 3 times wait; 2 of 10 is compatible with 51 %.",
+        answer.sure[-3],
         f"There is a gain in 100 % of {explanation.draws} models that the log leaves possible.",
         answer.sure[-1],
     )
+    assert answer.sure[-3].startswith("Where it was not chosen, in the other half of the log, such a plan is worth ")
     assert answer.sure[-1].startswith("In 90 % of them: the return ")
-    sentences = [*answer.change, *answer.follows, *answer.episode, *answer.sure]
+    sentences = [*answer.mistake, *answer.change, *answer.follows, *answer.episode, *answer.sure]
     assert explanation.sentences(str) == sentences
     data = explanation_data(explanation)
     assert data["sentences"][: len(sentences)] == sentences
-    assert data["answer"] == {part: list(getattr(answer, part)) for part in ("change", "follows", "episode", "sure")}
+    parts = ("mistake", "change", "follows", "episode", "sure")
+    assert data["answer"] == {part: list(getattr(answer, part)) for part in parts}
 
 
 def test_what_was_seen_is_counted_in_the_log():
@@ -78,11 +84,11 @@ def test_where_no_effect_can_be_shown_that_is_said():
 
 
 def test_few_sightings_are_called_few():
-    (sentence,) = [one for one in advised(clinic(treated=3)).explain(draws=0).sentences(str) if "learned" in one]
+    (sentence,) = [one for one in advised(clinic(treated=3)).explain(draws=0).sentences(str) if "is learned" in one]
     assert "treat was seen only 5 times in that state; that is few: what it leads to is hardly known." in sentence
     paths = [tether.Path(["sick", "well"], ["treat"]), tether.Path(["sick", "dead"], ["wait"])]
     mdp = tether.learn(paths, prior=0).with_objective(final_reward={"well": 1.0})
-    (sentence,) = [one for one in advised(mdp).explain(draws=0).sentences(str) if "learned" in one]
+    (sentence,) = [one for one in advised(mdp).explain(draws=0).sentences(str) if "is learned" in one]
     assert "seen only once in that state; it always led to the same state: the log cannot say" in sentence
 
 
@@ -144,11 +150,9 @@ def test_a_long_property_is_followed_as_it_is_planned():
 
 
 def test_what_cannot_be_known_is_said_of_every_model():
-    learned, given = advised(clinic()).explain(draws=0), tether.cases.epidemic()
-    caveats = dict(cannot_know(learned))
+    caveats = dict(cannot_know(clinic()))
     assert "learned from 13 episodes" in caveats["What the model leaves out"]
-    explanation = tether.counterfactual(given.mdp, given.path).plan(3, 1).explain()
-    assert "taken as given" in dict(cannot_know(explanation))["What the model leaves out"]
+    assert "taken as given" in dict(cannot_know(tether.cases.epidemic().mdp))["What the model leaves out"]
     assert list(caveats) == ["Hindsight", "Hidden causes", "What the model leaves out"]
 
 

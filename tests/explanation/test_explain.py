@@ -43,7 +43,16 @@ def test_the_steps_are_those_of_the_path_and_the_plan():
 
 
 def test_sentences_of_a_plan_that_changes_something():
-    what, ended, gain, strength, influenced, sure = explained(6, 4).sentences(str)
+    said = explained(6, 4).sentences(str)
+    (mistake, luck, what, hindsight, fixed, near), (ended, gain, risk), (*episode, sure) = said[:6], said[6:9], said[9:]
+    strength, no_plan, influenced = episode
+    assert fixed.startswith("A fixed sequence ")
+    assert near.endswith(" within 5 % of its gain.")
+    assert mistake.startswith("6 decisions were mistakes that could be known at the time; together they cost 35.9.")
+    assert luck == "Bad luck cost 1.14 more, the largest part at step 2."
+    assert hindsight == "All of the gain could be foreseen."
+    assert risk == "Of 100 replays, none end worse than what happened, and all better."
+    assert no_plan == "No plan that helps is about this episode."
     assert ended.startswith("Over at t = 7: ")
     assert ended.endswith(" instead of 0 %.")
     # Changes at t = 2, 3, 4 for certain, at t = 5 nearly so: 3.997 on average.
@@ -51,15 +60,19 @@ def test_sentences_of_a_plan_that_changes_something():
     assert "at t = 5 V_I instead of NIL (over 99 % of the time)." in what
     assert gain == "The expected return is -22.9 (± 3.255) instead of -38: a gain of 15.1."
     assert strength == (
-        "From the first changed step on the observation moves no probability: from there the answer holds for anyone."
+        "From step 2 on, nothing in this is specific to this episode: it is what the model expects of anyone."
     )
     assert influenced == (
         "2 of the 7 steps are influenced (the test that k counts); the longest stretch without is 5 steps, "
         "fewer than k = 6."
     )
     assert sure == (
-        "The gain holds under every causal model. The return is from -26.79 to -17.01 over all that agree "
-        "with the model and the episode; observed -38."
+        "It is expected to do better than what happened, under every causal model in which the luck of one step says "
+        "nothing about the luck of another. "
+        "The expected return is from -26.79 to -17.01 over all of these that agree with the model and the episode; "
+        "observed -38. If the luck of different steps may be related, it is from -27.75 to -13.14. "
+        "No hidden reason for the "
+        "actions can undo the gain, if what the model calls impossible is impossible."
     )
 
 
@@ -95,7 +108,7 @@ def test_a_long_list_of_changes_is_cut_and_rare_ones_are_counted():
     def told(shares):
         steps = [_changed(t, share) for t, share in enumerate(shares)]
         explanation = explained(1, 0)
-        return Explanation(explanation.plan, explanation.outlook, tuple(steps)).sentences(str)[0]
+        return Explanation(explanation.plan, explanation.outlook, tuple(steps)).answer(str).change[0]
 
     assert told([1.0, 0.04, 1.0]) == (
         "Change 2.04 actions on average: at t = 0 b instead of a, at t = 2 b instead of a, "
@@ -112,7 +125,7 @@ def test_actions_that_are_numbers_are_called_actions():
     path = tether.cases.grid_world().path
     moves = {"up": 0, "right": 1, "down": 2, "left": 3}
     cf = tether.counterfactual(mdp, tether.Path(path.states, [moves[action] for action in path.actions]))
-    assert cf.plan(6, 1).explain().sentences()[0] == "Change 1 action: at t = 2 action 1 instead of 2."
+    assert cf.plan(6, 1).explain().answer().change[0] == "Change 1 action: at t = 2 action 1 instead of 2."
 
 
 def _changed(t, share):
@@ -120,17 +133,20 @@ def _changed(t, share):
 
 
 def test_sentences_of_a_plan_that_changes_nothing():
-    what, gain, strength, influenced, sure = explained(1, 3).sentences()
+    what, gain, strength, influenced, sure = explained(1, 3).sentences()[2:]
     assert what == "Change nothing: no policy within these limits does better than what was done."
     assert gain == "The return stays -38."
-    assert strength == "On average over the 7 steps, the observation moves 41 % of the probability (strength 0.41)."
+    assert strength == (
+        "Nothing is changed. On average over the 7 steps, the observation moves 41 % of the probability."
+    )
     assert influenced == "All 7 steps are influenced (the test that k counts)."
     assert sure == "Every causal model that agrees with the model and the episode gives the observed return."
 
 
 def test_sentences_of_a_plan_off_the_tether():
-    assert explained(8, 1).sentences()[-3:-1] == [
-        "The observation moves no probability at any step: this is what the model expects of anyone in that state.",
+    assert explained(8, 1).sentences()[-4:-1] == [
+        "Nothing in this is specific to this episode: it is what the model expects of anyone.",
+        "No plan that helps is about this episode.",
         "No step is influenced (the test that k counts).",
     ]
 
@@ -158,9 +174,9 @@ def test_rare_changes_are_told_as_rare():
     path = tether.Path(["s", "u"], ["a"])
     two = tether.Path([*path.states, "u"], ["a", "a"])
     explanation = tether.counterfactual(mdp, tether.Path(["t", "u"], ["a"])).plan(2, 1).explain()
-    assert explanation.sentences(str)[0] == "Change 1 action: at t = 0 b instead of a."
+    assert explanation.answer(str).change[0] == "Change 1 action: at t = 0 b instead of a."
     still = tether.counterfactual(mdp, two).plan(3, 2).explain()  # s was seen to lead to u: t cannot happen
-    assert still.sentences()[0].startswith("Change nothing")
+    assert still.answer().change[0].startswith("Change nothing")
 
 
 def test_an_outcome_that_was_not_recorded():
@@ -190,7 +206,7 @@ def test_large_numbers_are_told_without_exponents():
         lambda s, a: -1000.0 * s.I,
         horizon=7,
     )
-    sentence = tether.counterfactual(scaled, case.path).plan(6, 4).explain().sentences()[1]
+    sentence = tether.counterfactual(scaled, case.path).plan(6, 4).explain().answer().follows[0]
     assert sentence == "The expected return is -22,900 (± 3,255) instead of -38,000: a gain of 15,100."
 
 
@@ -201,8 +217,9 @@ def test_the_demonstration_shows_an_episode(tmp_path, monkeypatch, capsys):
     demo.main()
     text = capsys.readouterr().out
     assert "An outbreak among ten people, left alone" in text
-    assert "Step by step, for k = 6, m = 4:" in text
-    assert "Change 1 action: at t = 5 V_I instead of NIL." in text
+    assert "vaccinate an infected person instead of do nothing at step 0." in " ".join(text.split())
+    assert [text.count(one) for one in ("Mistake or luck? ", "About this episode? ", "How sure? ")] == [2, 2, 2]
+    assert len(text.splitlines()) <= 45
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
     assert "Where to look next:" in text
     assert text.index("Computed exactly") < text.index("Where to look next:")

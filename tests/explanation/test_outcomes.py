@@ -9,7 +9,7 @@ from worlds import FEWER, worlds
 import tether
 from tether.evaluation.outcomes import absorbing
 from tether.explanation.terms import best_for_anyone_in_words
-from tether.figures.outcomes import WHO
+from tether.figures.outcomes_figure import WHO
 
 
 def class_of(mdp, state):

@@ -45,11 +45,10 @@ def test_a_weak_influence_at_every_step_is_called_weak():
         s, a, n, p, [1.0 if (one, act) == ("on", "y") else 0.0 for one, act in zip(s, a, strict=True)]
     )
     cf = tether.counterfactual(mdp, tether.Path(["on"] * 5, ["x"] * 4))
-    what, _, _, first, second, _ = cf.plan(k=1, m=4).explain().sentences(str)
-    assert what.startswith("Change 3.94 actions")
-    assert re.match(
-        r"At the changed steps the observation moves \d %( to \d %)? of the probability \(strength 0\.0\d", first
-    )
+    answer = cf.plan(k=1, m=4).explain().answer(str)
+    assert answer.change[0].startswith("Change 3.94 actions")
+    first, _, second = answer.episode
+    assert re.match(r"(under )?\d % of it is about this episode: so much of the probability the observation", first)
     assert second == "All 4 steps are influenced (the test that k counts)."
 
 
@@ -57,7 +56,7 @@ def test_strength_is_told_before_influenced_steps():
     case = tether.cases.grid_world()
     cf = tether.counterfactual(case.mdp, case.path)
     for k in range(1, cf.T + 2):
-        *_, first, second, _ = cf.plan(k=k, m=3).explain().sentences(str)
+        first, *_, second = cf.plan(k=k, m=3).explain().answer(str).episode
         assert "moves" in first
         assert "influenced" in second
 
@@ -66,7 +65,7 @@ def test_no_sentence_says_that_an_observation_speaks():
     case = tether.cases.epidemic()
     cf = tether.counterfactual(case.mdp, case.path)
     for k in range(1, cf.T + 2):
-        text = " ".join(cf.plan(k=k, m=2).explain().sentences(str))
+        text = " ".join(cf.plan(k=k, m=2).explain(certificate=False).sentences(str))
         assert not re.search(r"speak|say|silent", text)
 
 
@@ -122,8 +121,8 @@ def test_a_policy_is_told_in_the_same_words():
     explanation = plan.explain()
     sentences = policy_sentences(cf, explanation.outlook, explanation.steps, plan.observed_value)
     assert sentences[0] == "It changes 4 of the 7 actions on average."
-    assert sentences[1] == explanation.sentences(str)[1]
-    assert sentences[3] == explanation.sentences(str)[3]
+    assert sentences[1] == explanation.answer(str).follows[0]
+    assert sentences[3] == explanation.answer(str).episode[0]
     assert (
         sentences[4]
         == "2 of the 7 steps are influenced (the test that k counts); the longest stretch without is 5 steps."
@@ -142,7 +141,8 @@ def test_steps_are_counted_until_the_question_is_decided():
     assert influenced_steps(outlook.tailoring).startswith("On average 1.19 of 4.54 steps until it is decided are")
     seen = cf.plan(k=9, m=0, objective=tether.avoid("died")).explain(certificate=False)
     assert influenced_steps(seen.outlook.tailoring).startswith("Every step until it is decided is influenced")
-    assert strength(cf, seen.outlook, seen.steps).startswith("On average over the steps until it is decided, ")
+    text = "Nothing is changed. On average over the steps until it is decided, "
+    assert strength(cf, seen.outlook, seen.steps).startswith(text)
 
 
 def test_the_mean_strength_is_that_of_the_steps_until_the_question_is_decided():
@@ -155,7 +155,8 @@ def test_the_mean_strength_is_that_of_the_steps_until_the_question_is_decided():
     assert about.strength.tolist() == [0.5, 0.5, 0.0]  # a point mass in place of (1/2, 1/2), twice; then g is reached
     assert about.mean_strength() == 0.5
     assert strength(cf, seen.outlook, seen.steps) == (
-        "On average over the steps until it is decided, the observation moves 50 % of the probability (strength 0.50)."
+        "Nothing is changed. On average over the steps until it is decided, the observation moves 50 % of the "
+        "probability."
     )
     jumps = cf.evaluate(lambda t, _state: "wait" if t else "jump", objective=tether.reach("g"))
     # Jumping where waiting led to s: r = (2, 2/3), D(2) = 2, so s with 1/2. Where it does, waiting leads to g, as seen.
@@ -163,6 +164,13 @@ def test_the_mean_strength_is_that_of_the_steps_until_the_question_is_decided():
     assert [jumps.tailoring.mean_strength(t) for t in range(3)] == pytest.approx([0.5 / 1.5, 0.5, 0.0], abs=1e-15)
     sentences = policy_sentences(cf, jumps, explained_steps(cf, jumps), 1.0, tether.reach("g"))
     assert sentences[-2] == (
-        "At the changed step the observation moves 25 % of the probability (strength 0.25); from there on, 33 % on "
-        "average until it is decided."
+        "33 % of it is about this episode until it is decided: so much of the probability the observation moves."
     )
+
+
+def test_every_verdict_of_a_certificate_has_a_word():
+    """A report of a learned model failed where a verdict was new."""
+    from tether.evaluation.certificate import VERDICTS
+    from tether.explanation import verdicts
+
+    assert set(VERDICTS) == set(verdicts._SURE)

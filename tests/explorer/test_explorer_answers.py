@@ -12,12 +12,12 @@ from asking import KEYS, ask, log_of
 
 import tether
 from tether.errors import QueryError
+from tether.explorer.answer_cache import Memory
 from tether.explorer.app import make_app
 from tether.explorer.asking import SupersededError
-from tether.explorer.memory import Memory
 from tether.explorer.offered import LogEpisodes, One, Opening
 from tether.explorer.panels import Asked, parts
-from tether.explorer.panels.take import command_line, python_lines
+from tether.explorer.panels.take_panel import command_line, python_lines
 from tether.explorer.view import Choices, View
 
 pytestmark = pytest.mark.compiled
@@ -97,8 +97,7 @@ def test_why_in_the_words_of_the_page(app):
 
 def test_a_what_if_is_not_called_a_plan(app):
     text = ask(app, "/part/if-time?e=case:toy&if=0:1").text
-    assert "what-if, on average" in text
-    assert "plan, on average" not in text
+    assert "The what-if over time" in text
     assert "the plan may change" not in text
 
 
@@ -108,7 +107,7 @@ def test_a_large_model_answers_before_its_table_is_made(app, cases, monkeypatch)
     names = ("limits", "ladder", "beyond")
     quick = dict(zip(names, ask(app, *(f"/part/{name}?{view}" for name in names)), strict=True))
     assert "data-later" not in "".join(found.text for found in quick.values())
-    for place in ("memory._QUICK", "panels.answer._AT_ONCE"):
+    for place in ("answer_cache._QUICK", "panels.answer_panel._AT_ONCE"):
         monkeypatch.setattr(f"tether.explorer.{place}", 0)
     memory = Memory(cases)
     seen = View("case:epidemic", 6, 2)
@@ -162,7 +161,7 @@ def test_fifty_at_once(app):
 def test_the_report_is_the_report(app):
     found = ask(app, "/take/report.html?e=case:toy&k=2")
     assert found.headers["content-disposition"] == 'attachment; filename="report.html"'
-    assert "What could have been done differently" in found.text
+    assert "Mistake or luck?" in found.text
     assert found.text.lstrip().lower().startswith("<!doctype html>")
 
 

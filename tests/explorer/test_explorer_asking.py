@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from asking import log_of
 
+from tether.explorer.answer_cache import Memory
 from tether.explorer.asking import Asking, BusyError, SupersededError, TooLongError
-from tether.explorer.memory import Memory
 from tether.explorer.offered import LogEpisodes
 from tether.explorer.view import View
 

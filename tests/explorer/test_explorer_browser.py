@@ -109,7 +109,7 @@ def test_a_patient_k_and_m_and_back_again(browser, cases):
         visit.quiet()
         assert (page.input_value("#k"), page.input_value("#m")) == ("10", "3")
         assert visit.value() == cf.plan(10, 3).value
-        assert "raise the expected return" in page.inner_text("#headline")
+        assert "With hindsight:" in page.inner_text("#headline")
 
 
 def test_what_if_is_what_the_library_evaluates(browser, cases):
@@ -272,7 +272,7 @@ def test_in_a_notebook(browser):
     with notebook(inline._repr_html_()) as port:
         page.goto(f"http://localhost:{port}/")
         frame = page.frame_locator("iframe")
-        frame.locator("#headline", has_text="Change nothing").wait_for()
+        frame.locator("#headline", has_text="With hindsight: no").wait_for()
         context.close()
     inline.stop()
     assert inline.address in repr(inline)

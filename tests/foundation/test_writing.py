@@ -1,5 +1,6 @@
 """Files appear whole or not at all, and what was there before stays until they do."""
 
+import contextlib
 import errno
 import os
 import re
@@ -291,24 +292,27 @@ def first_version(folder):
 def test_beside_writers_every_reading_is_of_one_version(tmp_path, kind, writers):
     first_version(tmp_path)
     running = [python(ENDLESS, tmp_path, kind, who, TESTS) for who in range(writers)]
-    for one in running:
-        assert one.stdout.readline() == "begins\n"
     versions, wanted, latest = set(), {str(who) for who in range(writers)}, time.monotonic() + 60
-    while time.monotonic() < latest and not (
-        len(versions) >= tries(20, 100) and {version.split()[0] for version in versions} >= wanted
-    ):
-        versions.add(version_of(tmp_path, kind))
-    still_at_it = [one.poll() is None for one in running]
-    for one in running:
-        one.kill()
-    said = [one.communicate()[1] for one in running]
+    try:
+        for one in running:
+            assert one.stdout.readline() == "begins\n"
+        while time.monotonic() < latest and not (
+            len(versions) >= tries(20, 100) and {version.split()[0] for version in versions} >= wanted
+        ):
+            with contextlib.suppress(FileError):  # on a busy machine the files are replaced faster than they are read
+                versions.add(version_of(tmp_path, kind))
+        still_at_it = [one.poll() is None for one in running]
+    finally:
+        for one in running:
+            one.kill()
+        said = [one.communicate()[1] for one in running]
     assert all(still_at_it), said
     assert len(versions) >= tries(20, 100)
     assert {version.split()[0] for version in versions} >= wanted
 
 
 KILLS = """
-    import os, random, signal, sys, time
+    import contextlib, os, random, signal, sys, time
     from pathlib import Path
     from tether.errors import FileError
     folder, kind, source, times = sys.argv[1:]
@@ -319,11 +323,16 @@ KILLS = """
         child = os.fork()
         if child == 0:
             write_for_ever(folder, kind, i)
-        while version_of(Path(folder), kind).split()[0] != str(i):
-            assert os.waitpid(child, os.WNOHANG) == (0, 0)
-        time.sleep(delays.random() * 0.003)
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        try:
+            version = ""
+            while version != str(i):
+                assert os.waitpid(child, os.WNOHANG) == (0, 0)
+                with contextlib.suppress(FileError):  # replaced faster than it is read
+                    version = version_of(Path(folder), kind).split()[0]
+            time.sleep(delays.random() * 0.003)
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
         try:
             assert version_of(Path(folder), kind).split()[0] == str(i)
             whole += 1

@@ -129,6 +129,8 @@ def _sweep(world: Frozen, mechanism: str = "gumbel-max", **asked: Any) -> dict[s
 
 
 def _plan(world: Frozen, mechanism: str = "gumbel-max", **asked: Any) -> dict[str, Any]:
+    if "k" not in asked:  # when the answers were frozen, this was the tether that was taken
+        asked["k"] = world.cf(mechanism).enough_k(**asked) or 1
     plan = world.cf(mechanism).plan(**asked)
     outlook = plan.evaluate()
     return {

@@ -11,8 +11,8 @@ from twins import episodes, normalised
 from worlds import EPS, SUPPORT, Criterion, World, criteria, in_package, worlds
 
 import tether
+from tether.influence.kappa import thresholds
 from tether.influence.one_step import make_influence
-from tether.influence.thresholds import thresholds
 
 
 def found(cf, influence):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tether
-from tether.influence.reach import coverage
+from tether.influence.coverage import coverage
 
 
 def test_it_counts_what_the_counterfactual_mdp_holds(epidemic):

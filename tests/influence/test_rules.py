@@ -24,8 +24,8 @@ from worlds import (
 )
 
 import tether
+from tether.influence.kappa import thresholds
 from tether.influence.one_step import make_influence
-from tether.influence.thresholds import thresholds
 
 
 def kappa(cf, rule, criterion=SUPPORT):
@@ -396,7 +396,7 @@ def test_an_unknown_rule(rule):
 
 
 def test_a_path_longer_than_thresholds_are_stored_for(monkeypatch):
-    monkeypatch.setattr("tether.influence.thresholds.MAX_STEPS", 4)
+    monkeypatch.setattr("tether.influence.kappa.MAX_STEPS", 4)
     assert corridor(4).cf.sweep(ms=[0]).sizes[0] == 5
     with pytest.raises(tether.QueryError, match=r"the path has 5 steps; influence is computed for up to 4"):
         corridor(5).cf.sweep()

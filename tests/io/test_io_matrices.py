@@ -15,7 +15,7 @@ from scipy import sparse
 import tether
 from tether.errors import FileError
 from tether.io import read_arrays, write_arrays
-from tether.io.names import text_of
+from tether.io.names_as_text import text_of
 
 in_a_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 

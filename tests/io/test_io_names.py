@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tether
-from tether.io.names import find_index, text_of
+from tether.io.names_as_text import find_index, text_of
 from tether.model.names import make_names
 
 Point = namedtuple("Point", "x y")

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import tether
 from tether.cli import main
 from tether.io.logs import read_episodes, read_sound_episodes, write_episodes
-from tether.io.tables import read_table
+from tether.io.model_tables import read_table
 
 HEADER = ["patient", "at", "state", "action", "reward", "end"]
 READING = {"columns": {"episode": "patient", "outcome": "end"}, "time": "at", "step": "4h"}

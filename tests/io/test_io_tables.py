@@ -13,7 +13,7 @@ from modelfiles import assert_same, models, mutated, transitions
 
 import tether
 from tether.io import from_dataframe, read_table, write_table
-from tether.io.names import text_of
+from tether.io.names_as_text import text_of
 from tether.model.counts import Counts
 
 in_a_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

@@ -119,7 +119,9 @@ def questions(draw):
     if others and draw(st.booleans()):
         objective = draw(st.sampled_from([tether.reach, tether.avoid]))([draw(st.sampled_from(others))])
     about = {"objective": objective, "minimise": draw(st.booleans())}
-    return tether.counterfactual(mdp, path).plan(k, m, rule=rule, influence=influence, **about)
+    # Up to the end of the record: tests/plan/test_horizon.py is about what follows it.
+    cf = tether.counterfactual(mdp, path, horizon=path.T)
+    return cf.plan(k, m, rule=rule, influence=influence, **about)
 
 
 def asked_again(plan, cf):
@@ -128,8 +130,8 @@ def asked_again(plan, cf):
 
 
 def worlds(plan, draws):
-    """The draws, each conditioned on the path, through the front door."""
-    return [tether.counterfactual(model, plan.cf.path) for model in draws.models()]
+    """The draws, each conditioned on the path, by the public call."""
+    return [tether.counterfactual(model, plan.cf.path, horizon=plan.cf.T) for model in draws.models()]
 
 
 @given(questions())
@@ -189,7 +191,7 @@ def test_a_plan_can_come_to_states_it_says_nothing_about():
     paths = [tether.Path(one.states, one.actions, [float(a == "y") for a in one.actions]) for one in paths]
     mdp = learn(paths, prior=1)
     mdp = mdp.with_objective(final_reward={"s": 1.0, "t": 3.0, "u": 7.0})
-    plan = tether.counterfactual(mdp, path).plan(k=3, m=2)
+    plan = tether.counterfactual(mdp, path, horizon=path.T).plan(k=3, m=2)
     assert plan.action(0, "s", 2) == "y"
     draws = posterior(mdp, 40, rng=0)
     sure = draws.of(plan)
@@ -352,7 +354,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
         ]
         model = learn(rows, prior=1, support="all", states=range(states), actions=range(actions))
         model = model.with_objective(final_reward=[1.0, 0.0, 5.0])
-        plan = tether.counterfactual(model, path).plan(k=3, m=2)
+        plan = tether.counterfactual(model, path, horizon=path.T).plan(k=3, m=2)
         low, high = posterior(model, 40, rng=rng).of(plan).interval(0.9)
         value, _, _ = followed(plan, tether.counterfactual(mdp, path))
         inside += low <= value <= high

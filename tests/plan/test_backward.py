@@ -13,7 +13,7 @@ from worlds import World, in_package, rules_and_criteria, tiny_worlds, worlds
 
 import tether
 from tether.observation.changes import nothing_to_change
-from tether.plan.backward import solve_backward
+from tether.plan.best_values import solve_backward
 
 RULES = ("definition", "published", "printed", "assured")
 

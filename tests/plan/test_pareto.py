@@ -342,7 +342,7 @@ def test_a_plan_that_gave_its_gain_away_says_so():
     assert still  # the last point keeps to what was observed
     for plan in still:
         assert plan.price > 0
-        assert plan.explain().sentences()[0] == "Change nothing: at this price of influence no change pays."
+        assert "Change nothing: at this price of influence no change pays." in plan.explain().sentences()
 
 
 def test_a_front_as_tables_and_as_a_figure():

@@ -15,7 +15,7 @@ from worlds import FEWER, RULES, tiny_worlds, worlds
 
 import tether
 from tether._kernels.sets import NOTHING, PUBLISHED_MONOTONICITY, PUBLISHED_STABILITY, STABILITY
-from tether.explanation.answers import explanation_data
+from tether.explanation.answer_data import explanation_data
 
 KINDS = {
     "nothing": NOTHING,
@@ -210,6 +210,45 @@ def test_against_a_linear_programme_per_pair(assume, rule, world):
     assert plan.value == pytest.approx(table.value(world.T, world.T), rel=1e-9, abs=1e-9)
 
 
+class Permitted(Guaranteed):
+    """The same with changes that may not be advised."""
+
+    def __init__(self, world, kind, rule, hits, k, permits):
+        super().__init__(world, kind, rule, hits, k)
+        self.permits = permits
+
+    def action_value(self, t, pair, c, run):
+        if self.world.changed(t, *pair) and not self.permits(t, *pair):
+            return -math.inf
+        return super().action_value(t, pair, c, run)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@settings(max_examples=tries(5, 60))
+@given(world=tiny_worlds(), data=st.data())
+def test_only_and_never_against_a_linear_programme_per_pair(rule, world, data):
+    world.samples = 0
+    assume_(all(p > 1e-5 for row in world.nominal.values() for p in row.values()))
+    assume = data.draw(st.sampled_from(["nothing", "stability"]))
+    some = data.draw(st.sampled_from([0, world.actions[0], data.draw(st.sampled_from(sorted(world.weights)))]))
+    only = data.draw(st.booleans())
+
+    def permits(t, s, a):
+        return (some in (a, (s, a)) or (some == 0 and t == 0)) == only
+
+    guaranteed, limits = tether.robust(world.cf.mdp, world.path, assume=assume), {"only" if only else "never": some}
+    table, hits = guaranteed.sweep(rule=rule, **limits), influenced(world, ("support", 0.0))
+    for k in range(1, world.T + 2):
+        twin = Permitted(world, KINDS[assume], rule, hits, k, permits)
+        for m in range(world.T + 1):
+            wanted = twin.value(0, world.path.states[0], m, 0)
+            assert table.values[k - 1, m] == pytest.approx(wanted, rel=1e-7, abs=1e-7)
+    k, m = data.draw(st.integers(1, world.T + 1)), data.draw(st.integers(0, world.T))
+    plan = guaranteed.plan(k, m, rule=rule, **limits)
+    assert plan.value == pytest.approx(table.value(k, m), rel=1e-9, abs=1e-9)
+    assert all(permits(one.t, one.state, one.action) for one in plan.changes)
+
+
 # --- The actions that a guarantee rests on ---------------------------------------------------------------
 
 
@@ -289,7 +328,7 @@ def test_a_robust_plan_says_what_to_do_where_only_other_causal_models_lead():
     assert table[1, "j", 1]["probability"] == 0.0
     assert table[1, "o", 1]["probability"] == 1.0
     explanation = plan.explain()
-    assert explanation.sentences()[0] == (
+    assert explanation.answer().change[0] == (
         "Change up to 2 actions: at t = 0 'b' instead of 'a'; "
         "at t = 1 in 'j', where only other causal models lead, 'y' instead of 'x'."
     )

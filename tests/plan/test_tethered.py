@@ -1,4 +1,4 @@
-"""The tethered question: κ is computed once, the front doors ask the same object, and k and m have defaults."""
+"""The tethered question: κ is computed once, equal questions are one object, and k and m have defaults."""
 
 import pickle
 import shlex
@@ -12,7 +12,7 @@ from worlds import RULES, criteria_for, in_package, worlds
 
 import tether
 from tether.cli import main
-from tether.plan import tethered
+from tether.plan import tether_record as tethered
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_assured_looks_again_only_for_a_longer_run(passes):
     assert passes == ["assured"] * 2
 
 
-def test_the_front_doors_ask_one_object():
+def test_equal_questions_are_one_object():
     case = tether.cases.epidemic()
     cf = tether.counterfactual(case.mdp, case.path)
     assert cf.tether() is cf.tether(rule="definition", influence="support")

@@ -16,6 +16,7 @@ from worlds import FEWER, RULES, tiny_worlds, worlds
 
 import tether
 from tether._kernels.sets import INTERVALS, NOTHING
+from tether.conditioning.model_sets import EVERY_MODEL
 from tether.model.confidence import row_intervals
 from tether.model.counts import Counts
 
@@ -65,15 +66,25 @@ class Certain(Guaranteed):
         for pair in world.weights:
             entries = mdp.entries(mdp.pair_index(*pair))
             names = mdp.names_of(mdp.form.next_state[entries])
-            ends = np.zeros((2, len(world.states)))
+            ends = np.zeros((2, len(world.states) + 1))  # the last is elsewhere
+            ends[1, -1] = intervals.elsewhere[mdp.pair_index(*pair)]
             for i, name in enumerate(names):
                 at = entries.start + i
                 ends[:, world.states.index(name)] = intervals.lower[at], intervals.upper[at]
             self.ends[pair] = ends
 
+    def least(self, t):
+        """What is left at least after a step at t that leads where nobody was seen to go."""
+        mdp, T = self.world.cf.mdp, self.world.T
+        left = 0.0 if mdp.final_reward is None else mdp.discount ** (T - t) * min(mdp.final_reward)
+        left += sum(mdp.discount ** (u - t) * min(mdp.rewards.at(u)) for u in range(t + 1, T))
+        return left + (min(mdp.rewards.at(t)) if mdp.rewards.by_entry else 0.0)
+
     def worst(self, t, pair, values):
         world = self.world
         q_low, q_high = self.ends[pair]
+        own = 0.0 if world.cf.mdp.rewards.by_entry else world.cf.mdp.rewards.at(t)[world.cf.mdp.pair_index(*pair)]
+        values = np.append(values, own + self.least(t))
         if t + 1 == len(world.path.states):  # nothing was seen: the row itself, at its worst
             return over_intervals(q_low * 0 + 1 / q_low.size, q_low * 0 + 1, q_low, q_high, None, values, 1.0)
         if pair == world.observed[t]:
@@ -131,8 +142,29 @@ def test_the_worst_model_attains_the_worst_case():
     mdp = tether.learn(paths).with_objective(final_reward={"well": 1.0})
     sure = tether.robust(mdp, tether.Path(["sick", "sick", "sick"], ["wait", "wait"]), "nothing", confidence=0.9)
     worst, _ = sure.range(lambda t, state: mdp.actions_in(state)[0])
-    model = sure.worst_model(lambda t, state: mdp.actions_in(state)[0])
+    assert worst >= 0.0
+    with pytest.raises(tether.QueryError, match="may lead where nobody was seen to go"):
+        sure.worst_model(lambda t, state: mdp.actions_in(state)[0])
+    with pytest.raises(tether.QueryError, match="the file has no state for that"):
+        sure.write("episode.drn")
+    exact = tether.robust(mdp, tether.Path(["sick", "sick", "sick"], ["wait", "wait"]), "nothing")
+    model = exact.worst_model(lambda t, state: mdp.actions_in(state)[0])
+    worst, _ = exact.range(lambda t, state: mdp.actions_in(state)[0])
     assert model.evaluate(lambda t, state: mdp.actions_in(state)[0]).value == pytest.approx(worst)
+
+
+@given(times=st.integers(1, 40), good=st.booleans())
+@FEWER
+def test_nothing_is_certain_that_was_seen_a_finite_number_of_times(times, good):
+    """Whatever an action led to so far, and however often: neither 0 nor 1 is guaranteed."""
+    end = "well" if good else "dead"
+    paths = [tether.Path(["sick", end], ["treat"])] * times + [tether.Path(["sick", "dead"], ["wait"])] * times
+    paths.append(tether.Path(["sick", "well"], ["wait"]))
+    mdp = tether.learn(paths, prior=0).with_objective(final_reward={"well": 1.0})
+    sure = tether.robust(mdp, tether.Path(["sick", "dead"], ["wait"]), "nothing", confidence=0.95)
+    worst, best = sure.range(lambda t, state: "treat" if state == "sick" else mdp.actions_in(state)[0])
+    assert worst < 1.0
+    assert best > 0.0
 
 
 def test_it_is_said_and_other_assumptions_are_refused():
@@ -147,7 +179,7 @@ def test_it_is_said_and_other_assumptions_are_refused():
     plan = tether.robust(mdp, tether.Path(["sick", "dead"], ["wait"]), "nothing", confidence=0.95).plan(1, 1)
     sentences = plan.explain().sentences(str)
     assert any(
-        "is guaranteed under every causal model and all transition probabilities that the log allows (jointly, with "
+        f"is guaranteed under {EVERY_MODEL} and all transition probabilities that the log allows (jointly, with "
         "95 % confidence)" in one
         for one in sentences
     )

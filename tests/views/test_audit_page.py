@@ -64,7 +64,7 @@ def test_the_page_says_what_the_tables_say(tmp_path):
     assert done[1][:4] == [str(best["state"]), best["action"], best["best"], str(best["times"])]
     verdicts = audit.table.column("verdict").to_pylist()
     holds = sum(one == "holds" for one, some in zip(verdicts, audit.is_gained(), strict=True) if some)
-    assert f"{holds}" in page.parts["Does it hold under other causal models?"]
+    assert f"{holds}" in page.parts["For the analyst"]
     assert "2026-01-02" in page.parts["What made this page"]
     assert "ward.csv" in page.parts["What made this page"]
     again = audit.report(tmp_path / "again.html", reports=0, date=DAY).read_bytes()
@@ -136,7 +136,7 @@ def test_names_are_shown_and_never_run(tmp_path):
 
 def test_states_and_outcomes_of_fields_are_told_with_the_names_of_the_fields(tmp_path):
     rows = ["episode,t,status,lactate,action"]
-    for i, end in enumerate(["died", "well", "well"] * 10):
+    for i, end in enumerate(["died", "well", "well"] * 40):
         rows += [f"{i},0,sick,high,{'wait' if i % 3 == 0 else 'treat'}", f"{i},1,{end},low,"]
     (tmp_path / "log.csv").write_text("\n".join([*rows, ""]))
     columns = {"state": ["status", "lactate"]}
@@ -145,15 +145,15 @@ def test_states_and_outcomes_of_fields_are_told_with_the_names_of_the_fields(tmp
     audit = tether.audit(mdp, tmp_path / "log.csv", k=2, certify=False, columns=columns)
     page = read(audit.report(tmp_path / "audit.html", reports=0))
     assert table(page, "in the state")[1][:3] == ["status sick, lactate high", "wait", "treat"]
-    assert table(page, "episode")[1][2] == "status died, lactate low"
-    assert "Learned from 30 episodes" in page.parts["What made this page"]
+    assert table(page, "episode")[1][1] == "status died, lactate low"
+    assert "Learned from 120 episodes" in page.parts["What made this page"]
 
 
 def test_an_objective_is_told(tmp_path):
     audit = grid_audit(12, k=6, objective=tether.reach("goal"))
     page = read(audit.report(tmp_path / "audit.html", reports=0))
     assert "in place of a return" in page.text
-    assert "Does it hold under other causal models?" not in page.headings
+    assert "Does it hold under other causal models?" not in page.text
     episode = audit.top(1).column("episode")[0].as_py()
     assert audit.plan(episode).gain == audit.top(1).column("gain")[0].as_py()
 

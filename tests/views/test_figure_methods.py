@@ -33,7 +33,7 @@ def test_every_method_draws_where_it_is_told(epidemic, plan):
 
 
 def test_the_return_so_far_beside_the_observed_one(plan):
-    ax = plan.plot()
+    ax = plan.plot("return")
     observed, expected = (line.get_ydata() for line in ax.lines[:2])
     assert legend(ax) == ["observed", "plan, k = 7, m = 4"]
     # Minus the infected, summed over the observed path: 1, 2, 3, 6, 8, 9, 9.

@@ -95,7 +95,7 @@ def test_many_states_of_a_solution_are_shown_in_part():
 
 
 def test_a_plan_of_a_large_model_does_not_wait(monkeypatch):
-    monkeypatch.setattr("tether.plan.plan.LARGE", 0)
+    monkeypatch.setattr("tether.objects.plan_object.LARGE", 0)
     plan = walk(5, 4).plan(2, 1)
     assert "plan" not in dict(rows(plan))
 

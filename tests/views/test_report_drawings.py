@@ -32,8 +32,9 @@ def test_words_in_drawings_are_words(outbreak):
     """Text stays text: it can be searched, read aloud, and set in the reader's own fonts."""
     _, page = outbreak
     assert "text" in page.tags
-    assert "time t (steps)" in page.parts["Over time"]
-    assert "filled: strength" in page.parts["How much of it is about this episode"]
+    assert "vaccinate" not in page.parts["How sure?"]  # the picture stands below the third card
+    assert "what happened" in page.parts["How sure?"]
+    assert "filled: strength" in page.parts["For the analyst"]
 
 
 def test_bands_stay_within_what_can_happen():
@@ -58,7 +59,8 @@ def test_rows_that_are_cut_stay_apart(tmp_path_factory):
     seen = [row[1] for row in page.steps if row[1] != "as before"]
     states = ODD["long labels"]().cf.path.states
     assert len(set(seen)) == len(set(states)) > 1
-    rows = re.findall("x+…x*[0-9]", page.parts["Over time"])
+    strips = "".join(page.parts["For the analyst"].split("Over time")[1:2]).split("The states over time")[0]
+    rows = re.findall("x+…x*[0-9]", strips)
     assert len(rows) == len(set(rows)) > 1
 
 
@@ -66,5 +68,5 @@ def test_rows_that_are_cut_stay_apart(tmp_path_factory):
 def test_where_nothing_is_left_to_chance_there_is_no_luck_to_keep(tmp_path):
     mdp = tether.MDP.from_table(["a", "a", "b"], ["stay", "go", "stay"], ["a", "b", "b"], [1.0] * 3, [0.0, 1.0, 0.0])
     page = write(tether.counterfactual(mdp, tether.Path(["a", "a", "a"], ["stay", "stay"])).plan(3, 1), tmp_path)
-    assert "the episode has no luck to keep" in page.parts[""]
-    assert "Influenced steps" not in page.parts[""]
+    assert "the episode has no luck to keep" in page.parts["About this episode?"]
+    assert "Influenced steps" not in page.text

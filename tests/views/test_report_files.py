@@ -27,7 +27,7 @@ from tether.views.report import report
         ({"features": {"x": lambda state: 1 // 0}}, "feature 'x' has no value for state ("),
         ({"features": {"x": lambda state: float("nan")}}, "is nan, not a finite number"),
         ({"state_name": "I"}, "state_name must be a function of a name, not 'I'"),
-        ({"action_name": lambda action: action.nothing}, "action_name failed for 'V_I': AttributeError"),
+        ({"action_name": lambda action: action.nothing}, "action_name failed for 'NIL': AttributeError"),
         ({"date": "today"}, "date must be a datetime.date, not 'today'"),
         ({"about": "file.csv"}, "about must map names to values"),
     ],

@@ -51,8 +51,8 @@ _HIGH, _WIDE = 24, 16
 _FEW = (0, 1, 2, 3)
 """The m that every table shows: the gain of one change is the first thing that a reader asks for."""
 
-_SHADES = np.array([(240, 246, 251), (158, 202, 225), (49, 130, 189), (8, 64, 126)], dtype=float)
-"""From hardly any gain to the largest."""
+_SHADES = np.array([(240, 246, 251), (127, 184, 217)], dtype=float)
+"""From hardly any gain to the largest: dark text can be read on both."""
 
 
 def escaped(value: Any) -> str:
@@ -160,7 +160,9 @@ class HeatTable:
         body = "".join(
             f"<tr><th scope='row'>{escaped(name)}</th>{''.join(map(_cell, cells))}</tr>" for name, cells in self.rows
         )
-        return f"<table class='heat'><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return (
+            f"<table class='heat'><thead><tr><th scope='col'>k, m</th>{head}</tr></thead><tbody>{body}</tbody></table>"
+        )
 
 
 def heat(
@@ -254,8 +256,8 @@ def _value(value: float, decimals: int) -> str:
 
 
 def _cell(cell: HeatCell) -> str:
-    style = "color:#767676;" if cell.share == 0.0 else shade(cell.share)
-    style += "outline:2px solid #d55e00;outline-offset:-2px;font-weight:700;" if cell.outlined else ""
+    style = "" if cell.share == 0.0 else shade(cell.share)
+    style += "outline:2px solid #b34a00;outline-offset:-2px;font-weight:700;" if cell.outlined else ""
     text = cell.text
     if cell.href is not None:
         here = " aria-current='true'" if cell.outlined else ""
@@ -264,9 +266,6 @@ def _cell(cell: HeatCell) -> str:
 
 
 def shade(share: float) -> str:
-    """The colours of a cell by its share of the largest gain, 0 to 1: a background, and a text colour to read on it."""
-    at = share * (len(_SHADES) - 1)
-    low = min(int(at), len(_SHADES) - 2)
-    red, green, blue = (_SHADES[low] + (at - low) * (_SHADES[low + 1] - _SHADES[low])).round().astype(int).tolist()
-    light = 0.299 * red + 0.587 * green + 0.114 * blue > 140
-    return f"background:#{red:02x}{green:02x}{blue:02x};color:{'#1a1a1a' if light else '#ffffff'};"
+    """The colours of a cell by its share of the largest gain, 0 to 1; pages have their own for ``--heat``."""
+    red, green, blue = (_SHADES[0] + share * (_SHADES[1] - _SHADES[0])).round().astype(int).tolist()
+    return f"--heat:{share:.3f};background:#{red:02x}{green:02x}{blue:02x};color:#1a1a1a;"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 from tether._foundation.rounding import ROUNDING, rounding_of
 
 __all__ = [
+    "at_most_three_digits",
     "average",
     "counted",
     "cut",
@@ -42,6 +44,16 @@ def number(value: float) -> str:
     ('-6,850', '0.488')
     """
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def at_most_three_digits(value: float) -> str:
+    """A value above 0 with at most three significant digits, never rounded up.
+
+    >>> at_most_three_digits(5.549), at_most_three_digits(123.9), at_most_three_digits(1.0004)
+    ('5.54', '123', '1')
+    """
+    scale = 10.0 ** (2 - math.floor(math.log10(value)))
+    return three_digits(math.floor(value * scale * (1 + 1e-12)) / scale)
 
 
 def three_digits(value: float) -> str:
@@ -108,6 +120,19 @@ def percent(share: float, short: bool = False) -> str:
     if share > 0.995:
         return ">99 %" if short else "over 99 %"
     return f"{100 * share:.0f} %"
+
+
+def of_100(share: float) -> str:
+    """A share as a number of 100: whole, none and all only if they are exact, up to rounding.
+
+    >>> of_100(0.0), of_100(0.001), of_100(0.086), of_100(0.9999), of_100(1.0)
+    ('none', 'fewer than 1', '9', 'more than 99', 'all')
+    """
+    if share <= ROUNDING or share >= 1 - ROUNDING:
+        return "none" if share <= ROUNDING else "all"
+    if share < 0.005:
+        return "fewer than 1"
+    return "more than 99" if share > 0.995 else f"{100 * share:.0f}"
 
 
 def strength_in_words(strength: float, short: bool = False) -> str:

@@ -11,7 +11,7 @@ import numba
 
 from tether._kernels.parallel import turn
 
-__all__ = ["kernel", "parallel_kernel"]
+__all__ = ["kernel", "parallel_kernel", "piece"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -19,6 +19,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def kernel(function: Function) -> Function:
     """Compile a loop over arrays on first use; keep the result on disk; release the GIL while it runs."""
     return cast(Function, _compiled(function))
+
+
+def piece(function: Function) -> Function:
+    """Compile a function within each kernel that calls it, not by itself: for what one kernel calls in one place."""
+    return cast(Function, numba.njit(inline="always", nogil=True, error_model="numpy")(function))
 
 
 def parallel_kernel(function: Function) -> Function:

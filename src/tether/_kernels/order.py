@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tether._foundation.arrays import Floats, Ints
-from tether._kernels.jit import kernel
+from tether._kernels.jit import kernel, piece
 
 __all__ = ["first_from", "sort_by"]
 
@@ -44,7 +44,7 @@ def sort_by(keys: Floats, order: Ints) -> None:
         order[j + 1] = item
 
 
-@kernel
+@piece
 def _sort_by_heap(keys: Floats, order: Ints) -> None:
     """Move every item with children down to its place, from the last on; then move the top to the end, and repeat."""
     size, start = order.size, order.size // 2

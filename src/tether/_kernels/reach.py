@@ -91,7 +91,9 @@ def touching_on_all_cores(
     out: Ints,
     counts: Ints,
 ) -> None:
-    """The same on all cores, in one piece per item of ``counts``, which becomes the number of pairs found.
+    """Collect in ``out`` the pairs of ``states`` with a ``marked`` successor, on all cores.
+
+    There is one piece per item of ``counts``, which becomes the number of pairs found.
 
     ``offsets`` says where the pairs of each state begin in an array over the pairs of all ``states``. A piece writes to
     ``out`` from the offset of its first state on.

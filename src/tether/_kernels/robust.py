@@ -27,6 +27,7 @@ from tether._kernels.sets import (
     extreme_row,
     fill_row,
     limit_row,
+    width,
 )
 
 _TIE = 64 * 2.0**-52
@@ -52,8 +53,9 @@ class Goal(NamedTuple):
 class Models(NamedTuple):
     """A set of causal models at one step: the observed step, the kind of set, and whether its worst row is wanted.
 
-    ``lower`` and ``upper`` are by entry of the model if its probabilities are intervals, and otherwise empty; ``sign``
-    is 1 for the worst row of the set, -1 for the best.
+    ``lower`` and ``upper`` are by entry of the model if its probabilities are intervals, ``elsewhere`` by pair;
+    otherwise they are empty. ``there`` is what follows elsewhere, worth without the reward of a pair. ``sign`` is 1 for
+    the worst row of the set, -1 for the best.
     """
 
     step: Observed
@@ -61,6 +63,14 @@ class Models(NamedTuple):
     sign: float
     lower: Floats
     upper: Floats
+    elsewhere: Floats
+    there: float
+
+
+@kernel
+def _never_seen(elsewhere: Floats, pair: int) -> float:
+    """The largest probability that a pair leads where it was never seen to lead."""
+    return elsewhere[pair] if elsewhere.size > 0 else 0.0
 
 
 @kernel
@@ -83,7 +93,7 @@ def robust_nodes(
     states, runs, with_runs, n_states = nodes
     pair_start, pair_action, row_start = rows.pair_start, rows.pair_action, rows.row_start
     next_state, probability, influenced = rows.next_state, rows.probability, rows.influenced
-    step, kind, sign, lower, upper = models
+    step, kind, sign, lower, upper, elsewhere, beyond = models
     order, value = scratch.order, scratch.value
     for node in range(states.size):
         s = states[node]
@@ -110,9 +120,13 @@ def robust_nodes(
                 start, stop = row_start[x], row_start[x + 1]
                 n = stop - start
                 gain = 0.0 if goal.by_entry else goal.reward[x]
-                row = Nominal(next_state[start:stop], probability[start:stop], lower[start:stop], upper[start:stop])
+                unseen = _never_seen(elsewhere, x)
+                row = Nominal(
+                    next_state[start:stop], probability[start:stop], lower[start:stop], upper[start:stop], unseen
+                )
                 how = limit_row(row, n, x, step, kind, limits, scratch)
-                for j in range(n):
+                wide = width(how, n)
+                for j in range(wide):
                     order[j] = j
                 for c in range(change, computed):
                     kept = True  # whether the limits can be kept in every state that some model of the set leads to
@@ -126,9 +140,11 @@ def robust_nodes(
                             break
                     if not kept:
                         continue
-                    sort_by(value, order[:n])
-                    fill_row(how, limits, n, order, sign, step.chance, scratch)
-                    found = gain + expectation(n, scratch.x, value)
+                    if wide > n:
+                        value[n] = beyond
+                    sort_by(value, order[:wide])
+                    fill_row(how, limits, wide, order, sign, step.chance, scratch)
+                    found = gain + expectation(wide, scratch.x, value)
                     best = before[here + c]
                     size = abs(gain) + abs(found) + (abs(best) if best > -np.inf else 0.0)
                     if found > best + _TIE * goal.steps * size:
@@ -144,7 +160,8 @@ class RowsTaken(NamedTuple):
 
     By entry: ``gumbel`` is its probability under Gumbel-max; ``there`` is the node it leads to, -1 if no model of the
     set leads there; ``reward``; and ``order``, which sorts the outcomes of each row by value and is kept from one call
-    to the next. By row: ``how`` and ``chance`` say how the extreme row is found, within which ``limits``.
+    to the next. By row: ``how`` and ``chance`` say how the extreme row is found, within which ``limits``; ``least`` and
+    ``most`` what *elsewhere* is worth at worst and at best. ``order`` and ``limits`` have one item more for each row.
     """
 
     starts: Ints
@@ -157,6 +174,15 @@ class RowsTaken(NamedTuple):
     how: Ints
     chance: Floats
     limits: RowLimits
+    least: Floats
+    most: Floats
+
+
+@kernel
+def _of_row(limits: RowLimits, start: int, stop: int, i: int) -> RowLimits:
+    """The limits of the i-th row, whose entries are ``start`` … ``stop - 1``."""
+    here = slice(start + i, stop + i + 1)
+    return RowLimits(limits.low[here], limits.high[here], limits.level[here], limits.slack[here])
 
 
 @kernel
@@ -174,19 +200,15 @@ def limit_rows(
     scratch: RowScratch,
 ) -> None:
     """The limits of the rows ``first`` … ``last - 1``, all of one step. ``entries``: their entries in the model."""
-    step, kind, _, lower, upper = models
+    step, kind, _, lower, upper, elsewhere, _ = models
     for i in range(first, last):
         start, stop = starts[i], starts[i + 1]
         n = stop - start
-        base = entries[start]
-        row = Nominal(next_state[start:stop], probability[start:stop], lower[base : base + n], upper[base : base + n])
-        one = RowLimits(
-            limits.low[start:stop],
-            limits.high[start:stop],
-            limits.level[start:stop],
-            limits.slack[start + i : stop + i + 1],
+        base, unseen = entries[start], _never_seen(elsewhere, pairs[i])
+        row = Nominal(
+            next_state[start:stop], probability[start:stop], lower[base : base + n], upper[base : base + n], unseen
         )
-        how[i] = limit_row(row, n, pairs[i], step, kind, one, scratch)
+        how[i] = limit_row(row, n, pairs[i], step, kind, _of_row(limits, start, stop, i), scratch)
 
 
 @kernel
@@ -207,7 +229,7 @@ def followed_values(
     nodes the worst (best) of the rows counts. Before the call ``value`` has the values of the nodes of the last layer,
     ±∞ at undecided nodes and 0 elsewhere; ``slope`` is 0.
     """
-    starts, source, share, gumbel, there, reward, orders, how, chance, limits = taken
+    starts, source, share, gumbel, there, reward, orders, how, chance, limits, least, most = taken
     worth, x = scratch.value, scratch.x
     for i in range(source.size - 1, -1, -1):
         start, stop = starts[i], starts[i + 1]
@@ -221,16 +243,13 @@ def followed_values(
                 usual_slope += gumbel[start + j] * discount * slope[node]
         found, found_slope = usual, usual_slope
         if mixed > 0.0:
-            order = orders[start:stop]
-            one = RowLimits(
-                limits.low[start:stop],
-                limits.high[start:stop],
-                limits.level[start:stop],
-                limits.slack[start + i : stop + i + 1],
-            )
+            wide = width(how[i], n)
+            order = orders[start + i : start + i + wide]
+            if wide > n:
+                worth[n] = least[i] if sign > 0.0 else most[i]
             sort_by(worth, order)
-            fill_row(how[i], one, n, order, sign, chance[i], scratch)
-            extreme, extreme_slope = 0.0, 0.0
+            fill_row(how[i], _of_row(limits, start, stop, i), wide, order, sign, chance[i], scratch)
+            extreme, extreme_slope = x[n] * worth[n] if wide > n else 0.0, 0.0
             for j in range(n):
                 row[start + j] = x[j]
                 if x[j] > 0.0:
@@ -264,12 +283,14 @@ def extreme_rows(
     scratch: RowScratch,
 ) -> None:
     """The extreme expectation of each of some rows, and the rows that attain it, entry for entry."""
-    step, kind, sign, lower, upper = models
+    step, kind, sign, lower, upper, elsewhere, _ = models
     for i in range(pairs.size):
         start, stop = starts[i], starts[i + 1]
         n = stop - start
-        base = entries[start]
-        one = Nominal(next_state[start:stop], probability[start:stop], lower[base : base + n], upper[base : base + n])
+        base, unseen = entries[start], _never_seen(elsewhere, pairs[i])
+        one = Nominal(
+            next_state[start:stop], probability[start:stop], lower[base : base + n], upper[base : base + n], unseen
+        )
         out[i] = extreme_row(one, value[start:stop], n, pairs[i], step, kind, sign, limits, scratch)
         for j in range(n):
             row[start + j] = scratch.x[j]

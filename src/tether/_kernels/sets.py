@@ -1,7 +1,7 @@
 """Extreme rows of a set of causal models: the counterfactual row with the smallest, or largest, expectation.
 
 p is the observed row of a step, o its outcome, and q the nominal row in question. A set of causal models
-(`tether.conditioning.sets`) gives q a set X of counterfactual rows x. An extreme row of X is found greedily: go
+(`tether.conditioning.model_sets`) gives q a set X of counterfactual rows x. An extreme row of X is found greedily: go
 through the outcomes in the order of their values, and give each as much probability as the limits allow. The limits do
 not depend on the values: `limit_row` finds them once, `fill_row` then finds the extreme row for any order.
 
@@ -16,7 +16,8 @@ r_j = q_j / p_j (∞ if p_j = 0), and let levels be the distinct r, ascending. M
 These are nested caps. A(k) is summed from the top, Σ_{levels > k} (q_j - p_j), so that small A(k) do not cancel.
 
 If the probabilities themselves are intervals (`INTERVALS`), the extreme row is a tail of the extreme row of the
-intervals. The tail has probability ``chance``: the smallest probability that the observed outcome can have had.
+intervals. The tail has probability ``chance``: the smallest probability that the observed outcome can have had. Such a
+row has one outcome more, *elsewhere* (`tether.model.confidence`), after the others; its value is given.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether._kernels.jit import kernel
+from tether._kernels.jit import kernel, piece
 from tether._kernels.order import sort_by
 
 NOTHING, STABILITY, PUBLISHED_STABILITY, PUBLISHED_MONOTONICITY, INTERVALS = range(5)
@@ -57,16 +58,20 @@ class Observed(NamedTuple):
 
 
 class Nominal(NamedTuple):
-    """One nominal row: its next states (ascending) and probabilities; if these are intervals, also their ends."""
+    """One nominal row: its next states (ascending) and probabilities.
+
+    If these are intervals, also their ends, and the largest probability of an outcome that was never seen.
+    """
 
     next_state: Ints
     probability: Floats
     lower: Floats
     upper: Floats
+    elsewhere: float
 
 
 class RowLimits(NamedTuple):
-    """The limits of a row of the set, by outcome; ``slack`` is by level, and has one item more."""
+    """The limits of a row of the set, by outcome, with one item more, for *elsewhere*; ``slack`` is by level."""
 
     low: Floats
     high: Floats
@@ -92,8 +97,9 @@ def row_scratch_for(longest: int) -> RowScratch:
 
 
 def limits_for(entries: int, rows: int = 1) -> RowLimits:
-    """Arrays for the limits of ``rows`` rows with ``entries`` outcomes in all."""
-    return RowLimits(np.empty(entries), np.empty(entries), np.empty(entries, np.int64), np.empty(entries + rows))
+    """Arrays for the limits of ``rows`` rows with ``entries`` outcomes in all; a row has one item more."""
+    n = entries + rows
+    return RowLimits(np.empty(n), np.empty(n), np.empty(n, np.int64), np.empty(n))
 
 
 @kernel
@@ -112,6 +118,7 @@ def limit_row(
     if kind == INTERVALS:
         for j in range(n):
             low[j], high[j] = row.lower[j], row.upper[j]
+        low[n], high[n] = 0.0, row.elsewhere
         return _TAIL
     if step.outcome < 0:
         for j in range(n):
@@ -130,7 +137,7 @@ def limit_row(
     return _BOX
 
 
-@kernel
+@piece
 def _match(q_next: Ints, n: int, p_next: Ints, p_probability: Floats, outcome: int, p: Floats) -> tuple[int, bool]:
     """p_j of each outcome of q, by merging; returns the index of o in q (-1: none) and whether the supports overlap."""
     at, o, overlap = 0, -1, False
@@ -146,7 +153,7 @@ def _match(q_next: Ints, n: int, p_next: Ints, p_probability: Floats, outcome: i
     return o, overlap
 
 
-@kernel
+@piece
 def _box(q: Floats, n: int, o: int, p_o: float, overlap: bool, monotone: bool, limits: RowLimits, p: Floats) -> None:
     """The published sets: stability at the observed outcome; if ``monotone``, also monotonicity."""
     low, high = limits.low, limits.high
@@ -165,7 +172,7 @@ def _box(q: Floats, n: int, o: int, p_o: float, overlap: bool, monotone: bool, l
                 high[j] = min(high[j], q[j])
 
 
-@kernel
+@piece
 def _nested(q: Floats, n: int, o: int, p_o: float, limits: RowLimits, scratch: RowScratch) -> None:
     """The nested caps of counterfactual stability.
 
@@ -215,6 +222,12 @@ def _nested(q: Floats, n: int, o: int, p_o: float, limits: RowLimits, scratch: R
 
 
 @kernel
+def width(how: int, n: int) -> int:
+    """How many outcomes a row of n has, with *elsewhere* where it has one."""
+    return n + 1 if how == _TAIL else n
+
+
+@kernel
 def can_happen(how: int, limits: RowLimits, j: int) -> bool:
     """Whether some row of the set leads to an outcome."""
     if how == _FIXED:
@@ -239,7 +252,7 @@ def fill_row(how: int, limits: RowLimits, n: int, order: Ints, sign: float, chan
             _keep_tail(n, order, sign, chance, x)
 
 
-@kernel
+@piece
 def _fill_box(limits: RowLimits, n: int, order: Ints, sign: float, x: Floats) -> None:
     """Start from the lower limits; then raise outcomes in order, each up to its upper limit."""
     low, high = limits.low, limits.high
@@ -258,7 +271,7 @@ def _fill_box(limits: RowLimits, n: int, order: Ints, sign: float, x: Floats) ->
     _give_rest(n, rest, order, sign, x)
 
 
-@kernel
+@piece
 def _keep_tail(n: int, order: Ints, sign: float, chance: float, x: Floats) -> None:
     """Keep the first outcomes in order, up to a probability of ``chance`` in all, and rescale them to a row."""
     rest = 1.0
@@ -280,7 +293,7 @@ def _give_rest(n: int, rest: float, order: Ints, sign: float, x: Floats) -> None
                 return
 
 
-@kernel
+@piece
 def _fill_nested(limits: RowLimits, n: int, order: Ints, sign: float, scratch: RowScratch) -> None:
     """Give each outcome, in order, as much as all caps allow."""
     low, high, level, x, left = limits.low, limits.high, limits.level, scratch.x, scratch.left
@@ -329,12 +342,17 @@ def extreme_row(
     limits: RowLimits,
     scratch: RowScratch,
 ) -> float:
-    """The smallest (``sign`` = 1) or largest (-1) mean of ``value`` over the set; its row is in ``scratch.x``."""
+    """The smallest (``sign`` = 1) or largest (-1) mean of ``value`` over the set; its row is in ``scratch.x``.
+
+    *Elsewhere* is worth 0.
+    """
     how = limit_row(row, n, pair, step, kind, limits, scratch)
-    for j in range(n):
+    wide = width(how, n)
+    for j in range(wide):
         scratch.order[j] = j
-    sort_by(value, scratch.order[:n])
-    fill_row(how, limits, n, scratch.order, sign, step.chance, scratch)
+        scratch.value[j] = value[j] if j < n else 0.0
+    sort_by(scratch.value, scratch.order[:wide])
+    fill_row(how, limits, wide, scratch.order, sign, step.chance, scratch)
     return expectation(n, scratch.x, value)
 
 

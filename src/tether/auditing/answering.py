@@ -12,26 +12,33 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Ints
+from tether._foundation.arrays import Floats, Ints
 from tether._foundation.rounding import gain_of
-from tether.auditing.answers import UNRECORDED, VERDICTS, Answers, Change, Row, gather, outcome_codes
-from tether.auditing.question import Question
-from tether.conditioning.conditioned import CounterfactualMDP, counterfactual
-from tether.errors import TetherError
-from tether.evaluation.certificate import Certificate, certify, why_uncertified
-from tether.evaluation.evaluate import Evaluation
+from tether.auditing.answer_arrays import UNRECORDED, VERDICTS, Answers, Change, Row, gather, outcome_codes
+from tether.auditing.audit_question import Question
+from tether.conditioning.counterfactual_record import CounterfactualRecord
+from tether.errors import QueryError, TetherError
+from tether.evaluation.certificate import Certificate, certify, least_sightings, why_uncertified
+from tether.evaluation.evaluate import Evaluation, evaluate_plan, evaluate_policy
+from tether.evaluation.plan_risk import risk_of
+from tether.evaluation.review import Batch, horizons
+from tether.evaluation.tailoring import about_plan
+from tether.explanation.mistakes import review_counterfactual
 from tether.logs.cohort import Cohort
 from tether.mdp import MDP
+from tether.model.model_record import ModelRecord
 from tether.observation.changes import is_change
-from tether.observation.path import Observation
-from tether.plan.backward import observed_value
+from tether.observation.path import Observation, Path
+from tether.plan.best_values import observed_value
 from tether.plan.objective import asked as asked_of
-from tether.plan.plan import Plan
+from tether.plan.plan_record import PlanRecord
+from tether.plan.policy import shares_of_pairs
+from tether.plan.tether_record import tether
 
 if TYPE_CHECKING:
     from tether.learning.posterior import Posterior
 
-__all__ = ["PreparedQuestion", "answer_each", "answer_one"]
+__all__ = ["PreparedQuestion", "answer_each", "answer_one", "conditioned_on"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +64,17 @@ class PreparedQuestion:
     def of(cls, mdp: MDP, question: Question) -> PreparedQuestion:
         """Prepare to answer."""
         drawn = None
-        if question.draws:
+        if question.draws and question.split is None:
             from tether.learning.posterior import posterior
 
             drawn = posterior(mdp, question.draws, rng=question.seed)
         return cls(mdp, question, outcome_codes(mdp), drawn)
+
+    @property
+    def shares(self) -> Floats:
+        """How often each pair is usually taken in its state."""
+        found: Floats = self.once("shares", lambda: shares_of_pairs(self.mdp))
+        return found
 
     def model_value(self, start: int, steps: int) -> float:
         """The value of the policy for anyone who starts in a state, without an observation."""
@@ -93,20 +106,34 @@ def answer_each(asked: PreparedQuestion, cohort: Cohort) -> Answers:
 def answer_one(asked: PreparedQuestion, seen: Observation) -> Row:
     """The answer to one episode."""
     question = asked.question
-    cf = counterfactual(asked.mdp, seen)
+    cf = conditioned_on(asked.mdp, seen, question)
     if question.policy is None:
-        tied = cf.tether(
-            rule=question.rule, influence=question.influence, objective=question.objective, minimise=question.minimise
-        )
+        tied = tether(cf, question.rule, question.influence, question.objective, question.minimise, question.advisable)
         plan = tied.plan(question.k, question.m)
-        return _row(asked, cf, plan, plan.evaluate(), plan.value)
-    outlook = cf.evaluate(question.policy, influence=question.influence, objective=question.objective)
+        return _row(asked, cf, plan, evaluate_plan(plan), plan.value)
+    outlook = evaluate_policy(cf, question.policy, question.influence, question.objective)
     return _row(asked, cf, None, outlook, outlook.value)
 
 
-def _row(asked: PreparedQuestion, cf: CounterfactualMDP, plan: Plan | None, outlook: Evaluation, value: float) -> Row:
+def conditioned_on(mdp: ModelRecord, seen: Observation | Path, question: Question) -> CounterfactualRecord:
+    """The model conditioned on one episode of a log, with the horizon of the audit.
+
+    By default an episode that ended early is asked about up to the length of the longest one.
+    """
+    then = question.then
+    if question.horizon is not None or mdp.counts is not None:
+        return CounterfactualRecord.of(mdp, seen, horizon=question.horizon, then=then)
+    cf = CounterfactualRecord.of(mdp, seen, then=then)
+    if cf.is_under_way or question.longest <= (cf.horizon or 0):
+        return cf
+    return CounterfactualRecord.of(mdp, seen, horizon=max(question.longest, mdp.horizon or 0), then=then)
+
+
+def _row(
+    asked: PreparedQuestion, cf: CounterfactualRecord, plan: PlanRecord | None, outlook: Evaluation, value: float
+) -> Row:
     tailoring, earned, last = outlook.tailoring, cf.earned, int(cf.observation.states[-1])
-    observed = observed_value(asked_of(cf, asked.question.objective))
+    observed = observed_value(asked_of(cf, asked.question.objective, asked.question.minimise))
     assert tailoring is not None
     chances = outlook.outcomes()
     certificate = _certificate(asked, cf, plan)
@@ -128,22 +155,45 @@ def _row(asked: PreparedQuestion, cf: CounterfactualMDP, plan: Plan | None, outl
         strength=tailoring.mean_strength(),
         influenced_steps=tailoring.expected_influenced_steps,
         guaranteed_gain=np.nan if certificate is None else certificate.gain,
+        gamma_star=np.nan if certificate is None else certificate.gamma_star,
         verdict=-1 if certificate is None else VERDICTS.index(certificate.verdict),
+        least_seen=_least_seen(cf, asked.question.policy if plan is None else plan),
         credible_low=low,
         credible_high=high,
-        model_value=asked.model_value(int(cf.observation.states[0]), cf.T),
+        model_value=np.nan if cf.horizon is None else asked.model_value(int(cf.observation.states[0]), cf.horizon),
+        about_episode=np.nan if plan is None else about_plan(plan),
+        p_worse=np.nan if plan is None or cf.after is not None else risk_of(plan).worse,
+        foreseeable=_best_value(asked, cf),
     )
 
 
-def _certificate(asked: PreparedQuestion, cf: CounterfactualMDP, plan: Plan | None) -> Certificate | None:
+def _least_seen(cf: CounterfactualRecord, policy: Any) -> int:
+    least = least_sightings(cf, policy)
+    return -1 if least is None else least
+
+
+def _best_value(asked: PreparedQuestion, cf: CounterfactualRecord) -> float:
+    """The value of the plain model's best policy with the luck of an episode; NaN where the model has no value."""
+    question, mdp = asked.question, asked.mdp
+    longest = max(question.longest, mdp.horizon or 0)
+    until = int(horizons(mdp, Batch.of(cf.observation), question.horizon, longest)[0])
+    try:
+        found = review_counterfactual(cf, "best", question.objective, question.minimise, until)
+    except QueryError:
+        return np.nan
+    gain = found.foreseeable
+    return np.nan if gain is None else found.observed + (-gain if question.minimise else gain)
+
+
+def _certificate(asked: PreparedQuestion, cf: CounterfactualRecord, plan: PlanRecord | None) -> Certificate | None:
     if not asked.question.certify or asked.question.objective is not None:
         return None
     if plan is None:
         return certify(cf, asked.question.policy)
-    return None if why_uncertified(plan) else plan.certify()
+    return None if why_uncertified(plan) else certify(cf, plan)
 
 
-def likeliest_changes(cf: CounterfactualMDP, outlook: Evaluation) -> list[Change]:
+def likeliest_changes(cf: CounterfactualRecord, outlook: Evaluation) -> list[Change]:
     """The likeliest change of each step that may change; of equally likely ones, the first by state and action."""
     form, found = cf.mdp.form, []
     for t, decided in enumerate(outlook.chain.taken):
@@ -163,7 +213,7 @@ def likeliest_changes(cf: CounterfactualMDP, outlook: Evaluation) -> list[Change
 
 def _ends(asked: PreparedQuestion, outlook: Evaluation) -> list[tuple[int, float]]:
     """The probability of each class of outcomes at the end, by code, ascending."""
-    codes = asked.codes[outlook.chain.visits[-1].states]
-    classes, which = np.unique(codes, return_inverse=True)
-    chance: Any = np.bincount(which.reshape(-1), outlook.occupancy[-1])
+    states, probability = outlook.ends
+    classes, which = np.unique(asked.codes[states], return_inverse=True)
+    chance: Any = np.bincount(which.reshape(-1), probability)
     return [(int(code), float(one)) for code, one in zip(classes, chance, strict=True) if one > 0]

@@ -18,15 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from tether._foundation.writing import written
 from tether._version import __version__
-from tether.auditing.engine import Answering, prepare
-from tether.auditing.question import Question
+from tether.auditing.engine import Answering, Work
 from tether.auditing.workers import pickled, unpickled
 from tether.errors import FileError, Problem, QueryError
 from tether.logs.cohort import Cohort
 from tether.mdp import MDP
 
 if TYPE_CHECKING:
-    from tether.auditing.answers import Answers
     from tether.auditing.directory import Parts
 
 __all__ = ["Cluster", "Written", "connect"]
@@ -71,10 +69,10 @@ class _Task:
 class Cluster:
     """The workers of a Dask cluster."""
 
-    def __init__(self, client: Any, mdp: MDP, question: Question, parts: Parts, id_type: Any) -> None:
+    def __init__(self, client: Any, mdp: MDP, work: Work, parts: Parts, id_type: Any) -> None:
         self._client, self._parts = client, parts
         self._check_workers()
-        sent = pickled(mdp, question)
+        sent = pickled(mdp, work)
         file = parts.folder / f".question-{secrets.token_hex(16)}"
         self._task = _Task(file, hashlib.sha256(sent).hexdigest(), parts, id_type, __version__)
         with written(file) as partial:
@@ -97,7 +95,7 @@ class Cluster:
                     "give one on a disk that all workers share"
                 )
 
-    def answers(self, batches: Iterable[tuple[int, Cohort]]) -> Iterator[tuple[int, Answers | Written]]:
+    def answers(self, batches: Iterable[tuple[int, Cohort]]) -> Iterator[tuple[int, Any]]:
         """Batches as they are done; the scheduler has a few per worker at a time."""
         from distributed.client import FIRST_COMPLETED, wait
 
@@ -170,14 +168,14 @@ class _Prepared:
         sent = task.file.read_bytes()
         if hashlib.sha256(sent).hexdigest() != task.checksum:
             raise FileError(Problem("it was changed or damaged while the audit ran", file=str(task.file)))
-        self._asked = unpickled(sent)
+        self._make = unpickled(sent)
         self._free: list[Answering] = []
 
-    def __call__(self, cohort: Cohort) -> Answers:
+    def __call__(self, cohort: Cohort) -> Any:
         try:
             answer = self._free.pop()
         except IndexError:
-            answer = prepare(self._asked)
+            answer = self._make()
         found = answer(cohort)
         self._free.append(answer)
         return found

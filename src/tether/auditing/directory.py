@@ -29,14 +29,14 @@ import msgspec
 
 from tether._foundation.writing import written
 from tether._version import __version__
-from tether.auditing.answers import Answers
+from tether.auditing.answer_arrays import Answers
 from tether.auditing.tables import TableMaker, Tally
 from tether.errors import FileError, Problem
 
 __all__ = ["TABLES", "Directory", "Parts", "Tables", "open_directory", "open_tables"]
 
 TABLES = ("episodes", "decisions", "outcomes")
-_FORMAT = "tether audit 3"
+_FORMAT = "tether audit 4"
 _ABOUT, _PARTS, _LOCK = "audit.json", "parts", ".lock"
 _PART = re.compile(r"(?P<number>[0-9]{6,})-(?P<checksum>[0-9a-f]{32})\.parquet", re.ASCII)
 _ROWS = 1 << 16
@@ -70,7 +70,7 @@ class Parts:
         with _system_errors(self.folder, "it cannot be made"):
             self.folder.mkdir(exist_ok=True)
 
-    def write(self, number: int, answers: Answers, id_type: Any) -> None:
+    def write(self, number: int, answers: Any, id_type: Any) -> None:
         """Write the answers to a batch; the file appears when it is complete."""
         import pyarrow as pa
         from pyarrow import parquet
@@ -95,8 +95,8 @@ class Parts:
                 found[number] = file
         return found
 
-    def read(self, number: int, file: Path | None, n_labels: int) -> Answers:
-        """The answers to a batch that was found to be sound before."""
+    def read(self, number: int, file: Path | None) -> Any:
+        """The answers to a batch that was found to be sound before, as a table."""
         import pyarrow as pa
         from pyarrow import parquet
 
@@ -106,7 +106,7 @@ class Parts:
             what = "this part of the audit was changed or removed while the audit ran"
             fix = "the other parts are kept, and the same call computes this one again"
             raise FileError(Problem(what, file=str(name), fix=fix))
-        return Answers.from_arrow(parquet.read_table(pa.BufferReader(content)), n_labels)
+        return parquet.read_table(pa.BufferReader(content))
 
     def remove(self) -> None:
         """Remove the parts, after the tables were made."""
@@ -142,10 +142,13 @@ class Tables:
     folder : Path
     checksums : dict
         The checksum of each table, by name.
+    placebo : dict or None
+        What the placebos of the audit have (`tether.auditing.placebos.Measured`), if there are any.
     """
 
     folder: Path
     checksums: dict[str, str]
+    placebo: dict[str, Any] | None = None
     _verified: dict[str, Any] = field(default_factory=dict)
 
     def file(self, name: str) -> Path:
@@ -191,7 +194,7 @@ class Directory:
     parts: Parts
     tables: Tables | None
 
-    def finish(self, naming: TableMaker, batches: int) -> Tables:
+    def finish(self, naming: TableMaker, batches: int, placebo: dict[str, Any] | None = None) -> Tables:
         """Make the tables of all parts, which are then removed. The description, written last, says that it is done."""
         from pyarrow import parquet
 
@@ -207,9 +210,9 @@ class Directory:
             with written(self._file(name)) as partial:
                 parquet.write_table(table, str(partial))
         checksums = {name: _checksum_of(self._file(name)) for name in TABLES}
-        _write_description(self.place, {**self.about, "tables": checksums})
+        _write_description(self.place, {**self.about, "tables": checksums, "placebo": placebo})
         self.parts.remove()
-        return Tables(self.place, checksums)
+        return Tables(self.place, checksums, placebo)
 
     def _file(self, name: str) -> Path:
         return self.place / f"{name}.parquet"
@@ -220,7 +223,7 @@ class Directory:
 
         files, waiting = self.parts.find_sound(), list[Any]()
         for number in range(batches):
-            answers = self.parts.read(number, files.get(number), naming.n_labels)
+            answers = Answers.from_arrow(self.parts.read(number, files.get(number)), naming.n_labels)
             tally.add(answers)
             waiting.append(naming.episodes(answers))
             if sum(table.num_rows for table in waiting) >= _ROWS:
@@ -256,7 +259,7 @@ def open_directory(
             _write_description(folder, about)
         else:
             _check_same(folder, before, about, incomparable)
-            tables = Tables(folder, before["tables"]) if before["tables"] else None
+            tables = Tables(folder, before["tables"], before.get("placebo")) if before["tables"] else None
         if tables is None:
             parts.make_folder()
         yield Directory(folder, about, parts, tables)
@@ -281,7 +284,7 @@ def open_tables(place: str | os.PathLike[str]) -> Tables:
         raise FileError(
             Problem(what, file=os.fspath(place), fix="tether.audit(…, out=…) makes one, or goes on with it")
         )
-    return Tables(Path(place), found["tables"])
+    return Tables(Path(place), found["tables"], found.get("placebo"))
 
 
 @contextmanager

@@ -1,35 +1,83 @@
-"""How batches are answered: on the engine; one by one where draws of learned models are asked for."""
+"""What workers do with batches: any question about a log; that of an audit is answered on the engine.
+
+Where draws of learned models are asked for, and plans are not cross-fitted, episodes are answered one by one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any, Protocol
 
+from tether.auditing.answer_arrays import Answers, gather, join
 from tether.auditing.answering import PreparedQuestion, answer_each
-from tether.auditing.answers import Answers
+from tether.auditing.audit_question import Question
 from tether.auditing.batched import Engine
-from tether.auditing.question import Question
 from tether.auditing.reviewed import reviewed
 from tether.logs.cohort import Cohort
+from tether.mdp import MDP
 
-__all__ = ["Answering", "is_compiled", "prepare"]
+__all__ = ["Answering", "AuditWork", "Work", "prepare"]
 
-Answering = Callable[[Cohort], Answers]
+Answering = Callable[[Cohort], Any]
 """Type of a function that answers one batch."""
 
 
-def is_compiled(question: Question) -> bool:
-    """Whether most of the work is compiled code, which threads run side by side.
+class Work(Protocol):
+    """A question that workers answer for every batch of a log. It is pickled and sent to them.
 
-    Policies are asked in Python, and draws of learned models are answered one by one.
+    An answer has ``wrong``, the episodes without an answer, and ``to_arrow(id_type)``, for the file of its batch.
     """
-    return question.policy is None and not question.draws
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether most of the work is compiled code, which threads run side by side."""
+        ...
+
+    def prepare(self, mdp: MDP) -> Callable[[], Answering]:
+        """Prepare what is the same for all batches; each call makes a function that answers them, one per thread."""
+        ...
+
+    def unanswered(self, mdp: MDP, cohort: Cohort, why: str) -> Any:
+        """The answer to a batch of one episode that ends every process that tries."""
+        ...
+
+    def join(self, answers: list[Any]) -> Any:
+        """The answers to the parts of a batch, one after the other."""
+        ...
+
+
+@dataclass(frozen=True)
+class AuditWork:
+    """The question of an audit."""
+
+    question: Question
+
+    @property
+    def is_compiled(self) -> bool:
+        """Policies are asked in Python, and draws are answered one by one where plans are not cross-fitted."""
+        asked = self.question
+        return asked.policy is None and (not asked.draws or asked.split is not None)
+
+    def prepare(self, mdp: MDP) -> Callable[[], Answering]:
+        """See `Work`."""
+        asked = PreparedQuestion.of(mdp, self.question)
+        return lambda: prepare(asked)
+
+    def unanswered(self, mdp: MDP, cohort: Cohort, why: str) -> Answers:
+        """See `Work`."""
+        return replace(gather(cohort.ids, [why], len(mdp.label_sets.ends)), said=cohort.said)
+
+    def join(self, answers: list[Answers]) -> Answers:
+        """See `Work`."""
+        return join(answers)
 
 
 def prepare(asked: PreparedQuestion) -> Answering:
     """A function that answers batches, one at a time: one for each thread."""
-    answer: Answering = partial(answer_each, asked) if asked.question.draws else Engine(asked)
+    one_by_one = asked.question.draws and asked.question.split is None
+    answer: Answering = partial(answer_each, asked) if one_by_one else Engine(asked)
     return lambda cohort: reviewed(asked, _with_outcomes(answer(cohort), cohort), cohort)
 
 

@@ -14,8 +14,9 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import NameColumn, Tabular, name_array
+from tether._foundation.rounding import gain_of
+from tether.auditing.answer_arrays import Answers
 from tether.auditing.answering import PreparedQuestion
-from tether.auditing.answers import Answers
 from tether.errors import QueryError
 from tether.evaluation.review import BatchReview, horizons, review_batch
 from tether.logs.cohort import Cohort, find_episodes
@@ -28,7 +29,7 @@ from tether.plan.standard import Standard
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["LargestMistakes", "LogReview", "mistake_column", "review_log", "reviewed"]
+__all__ = ["LargestMistakes", "LogReview", "longest_of", "mistake_column", "review_log", "reviewed", "standard_of"]
 
 
 class LargestMistakes(NamedTuple):
@@ -117,7 +118,7 @@ def reviewed(asked: PreparedQuestion, answers: Answers, cohort: Cohort) -> Answe
 
     Where an episode can reach a state without any action, nothing was to be expected: its cells stay empty.
     """
-    standard = asked.once("standard", lambda: _standard(asked))
+    standard = standard_of(asked)
     some = np.flatnonzero(answers.is_answered & (np.diff(cohort.start) > 0))
     part = cohort.only(some)
     try:
@@ -127,23 +128,30 @@ def reviewed(asked: PreparedQuestion, answers: Answers, cohort: Cohort) -> Answe
         return _with_review(asked, standard, answers, some[fit], part.only(np.array(fit, np.int64)))
 
 
+def standard_of(asked: PreparedQuestion) -> Standard:
+    """What decisions are judged against, with its values if there are not too many; made once."""
+    made: Standard = asked.once("standard", lambda: _standard(asked))
+    return made
+
+
 def _standard(asked: PreparedQuestion) -> Standard:
-    """What decisions are judged against, with its values if there are not too many."""
     mdp, question = asked.mdp, asked.question
-    standard, longest = Standard(mdp, "best", question.objective, question.minimise), _longest(asked)
+    standard, longest = Standard(mdp, "best", question.objective, question.minimise), longest_of(asked)
     few = mdp.n_states * (longest + 1) <= _MOST_VALUES
     return standard.tabulated(longest) if few and standard.by_steps_left else standard
 
 
-def _longest(asked: PreparedQuestion) -> int:
-    return max(asked.question.longest, asked.mdp.horizon or 0)
+def longest_of(asked: PreparedQuestion) -> int:
+    """Over how many steps an episode is judged that ended early: those of the longest of the log, or of the model."""
+    return asked.question.horizon or max(asked.question.longest, asked.mdp.horizon or 0)
 
 
 def _can_be_judged(asked: PreparedQuestion, standard: Standard, cohort: Cohort, place: int) -> bool:
     """Whether the plain model has a value for one episode."""
     alone = cohort.only(np.array([place]))
     try:
-        review_batch(replace(standard, kept=()), alone, horizons(asked.mdp, alone, longest=_longest(asked)))
+        until = horizons(asked.mdp, alone, asked.question.horizon, longest_of(asked))
+        review_batch(replace(standard, kept=()), alone, until)
     except QueryError:
         return False
     return True
@@ -153,10 +161,12 @@ def _with_review(asked: PreparedQuestion, standard: Standard, answers: Answers, 
     """The answers, with the review of the episodes ``some``, whose steps are those of ``part``."""
     if some.size == 0:
         return answers
-    found = review_batch(standard, part, horizons(asked.mdp, part, longest=_longest(asked)))
+    found = review_batch(standard, part, horizons(asked.mdp, part, asked.question.horizon, longest_of(asked)))
     columns = {name: getattr(answers, name).copy() for name in ("expected", "mistakes", "claimed", "luck")}
     for name, column in columns.items():
         column[some] = getattr(found, name)
+    columns["foreseeable"] = np.full(len(answers), np.nan)
+    columns["foreseeable"][some] = gain_of(answers.foreseeable[some], found.observed, asked.question.minimise)
     largest = LogReview(asked.mdp, part, found).largest
     for name, values in largest._asdict().items():
         columns[f"mistake_{name}"] = getattr(answers, f"mistake_{name}").copy()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
 from contextlib import closing
+from dataclasses import asdict
 from typing import Any
 
 from tether._foundation.problems import LIMIT
-from tether.auditing.answers import Answers
+from tether.auditing.answer_arrays import Answers
 from tether.auditing.cluster import Written
 from tether.auditing.directory import Directory, Tables
+from tether.auditing.placebos import Measured
 from tether.auditing.tables import TableMaker, Tally
 from tether.auditing.where import Selection
 from tether.auditing.workers import Workers
@@ -18,7 +20,7 @@ from tether.logs.batches import Log
 from tether.logs.cohort import Cohort
 from tether.mdp import MDP
 
-__all__ = ["Progress", "run_in_directory", "run_in_memory"]
+__all__ = ["Batches", "Progress", "answer_missing", "run_in_directory", "run_in_memory"]
 
 Progress = Callable[[int, int], None]
 """Called with how many rows of the log are done, and how many there are."""
@@ -38,7 +40,7 @@ def run_in_memory(
     import pyarrow as pa
 
     tally, found, tables = Tally(), {}, {}
-    batches = _Batches(log, mdp, selection, (), progress)
+    batches = Batches(log, mdp, selection, (), progress)
     for number, answers in workers.answers(batches):
         _check(answers, strict)
         batches.report(number)
@@ -63,20 +65,36 @@ def run_in_directory(
     *,
     strict: bool,
     progress: Progress | None,
+    placebo: Callable[[], Measured | None],
 ) -> Tables:
-    """Answer the batches that are missing, each into its file, and make the tables."""
-    batches = _Batches(log, mdp, selection, directory.parts.find_sound(), progress)
+    """Answer the batches that are missing, each into its file, measure the placebos, and make the tables."""
+    count = answer_missing(log, mdp, hire, selection, directory, strict, progress)
+    measured = placebo()
+    return directory.finish(naming, count, None if measured is None else asdict(measured))
+
+
+def answer_missing(
+    log: Log,
+    mdp: MDP,
+    hire: Callable[[], Workers],
+    selection: Selection | None,
+    directory: Directory,
+    strict: bool,
+    progress: Progress | None,
+) -> int:
+    """Answer the batches whose files are missing, each into its file; returns how many batches the log has."""
+    batches = Batches(log, mdp, selection, directory.parts.find_sound(), progress)
     if batches.is_any_missing():  # otherwise no worker is started
         with closing(hire()) as workers:
             for number, answers in workers.answers(batches):
                 _check(answers, strict)
-                if isinstance(answers, Answers):  # otherwise the worker has written it
+                if not isinstance(answers, Written):  # otherwise the worker has written it
                     directory.parts.write(number, answers, log.id_type)
                 batches.report(number)
-    return directory.finish(naming, batches.count)
+    return batches.count
 
 
-class _Batches:
+class Batches:
     """The batches of a log that are not done, numbered; `report` tells the progress when one more is done."""
 
     def __init__(

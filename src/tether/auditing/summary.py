@@ -36,7 +36,7 @@ __all__ = [
 _AT_ONCE = 1 << 16
 """How many rows are read together."""
 
-_COLUMNS = ("observed", "outcome", "mistakes", "claimed", "gain", "verdict", "problem")
+_COLUMNS = ("observed", "outcome", "mistakes", "claimed", "gain", "gamma_star", "verdict", "problem")
 _COMPARED = ("value", "model_value")
 
 
@@ -186,6 +186,8 @@ class Summary:
         How many episodes gain something without any claimed mistake: nobody could know it at the time.
     gains : array
         Of the episodes that gain something, or lose something (below 0), in the log's order.
+    strengths : array
+        The strength of hidden causes that undoes the gain, of the episodes that gain something and have a certificate.
     verdicts : mapping
         How many of the episodes that gain something have each verdict.
     is_certified : bool
@@ -202,6 +204,7 @@ class Summary:
     unsure: int
     hindsight_only: int
     gains: Floats
+    strengths: Floats
     verdicts: dict[str, int]
     is_certified: bool
     outcomes: dict[str, Helped]
@@ -224,10 +227,11 @@ def summarize(rows: EpisodeRows) -> Summary:
     for table in rows.batches((*_COLUMNS, *_COMPARED)):
         found.add(table)
         compared.add(table.select(list(_COMPARED)).drop_null())
-    mistaken, gains = (np.concatenate([np.empty(0), *parts]) for parts in (found.mistaken, found.gains))
+    kept = found.mistaken, found.gains, found.strengths
+    mistaken, gains, strengths = (np.concatenate([np.empty(0), *parts]) for parts in kept)
     judged = (mistaken, found.unsure, found.hindsight_only)
     counts = (dict(found.verdicts), found.is_certified, found.outcomes)
-    return Summary(found.episodes, found.answered, *judged, gains, *counts, compared.result())
+    return Summary(found.episodes, found.answered, *judged, gains, strengths, *counts, compared.result())
 
 
 @dataclass(slots=True)
@@ -238,6 +242,7 @@ class _Found:
     unsure: int = 0
     hindsight_only: int = 0
     gains: list[Floats] = field(default_factory=list)
+    strengths: list[Floats] = field(default_factory=list)
     verdicts: Counter[str] = field(default_factory=Counter)
     is_certified: bool = False
     outcomes: dict[str, Helped] = field(default_factory=dict)
@@ -254,6 +259,8 @@ class _Found:
         self.unsure += int(np.count_nonzero((mistakes > 0) & ~bad))
         self.hindsight_only += int(np.count_nonzero(gained & ~bad))
         self.gains.append(gain[gained | lost])
+        strength = table.column("gamma_star").to_numpy()[gained]
+        self.strengths.append(strength[~np.isnan(strength)])
         verdict = table.column("verdict")
         self.is_certified |= verdict.null_count < table.num_rows
         for one in pc.value_counts(verdict.filter(gained)).to_pylist():

@@ -26,7 +26,10 @@ The columns of the table of episodes, one row per episode in the log's order:
 | ``strength`` | float64 | mean of the expected strength over the steps (until the objective is decided) |
 | ``influenced_steps`` | float64 | the expected number of influenced steps |
 | ``guaranteed_gain`` | float64 | the gain under every causal model; below 0 if it could do harm |
+| ``gamma_star`` | float64 | the strength of hidden causes that undoes the gain (`tether.certify`): 1 if no gain is |
+| | | guaranteed, infinite if none undoes it |
 | ``verdict`` | text | of the certificate: ``holds``, …, ``could do harm`` |
+| ``least_seen`` | int64 | how often the log of a learned model has the advised action that it has least often |
 | ``credible_low``, ``credible_high`` | float64 | the 90 % credible interval of ``value``, if models were drawn |
 | ``model_value`` | float64 | the value of the policy from the same first state without the observation |
 | ``problem`` | text | why there is no answer; empty if there is one |
@@ -43,7 +46,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import NameColumn
-from tether.auditing.answers import NONE, UNKNOWN, UNRECORDED, VERDICTS, Answers
+from tether.auditing.answer_arrays import NONE, UNKNOWN, UNRECORDED, VERDICTS, Answers
 from tether.auditing.reviewed import LargestMistakes, mistake_column
 from tether.mdp import MDP
 from tether.model.form import pair_states
@@ -84,6 +87,7 @@ class TableMaker:
             "claimed": _numbers(found.claimed),
             "largest_mistake": self._mistakes(found),
             "luck": _numbers(found.luck),
+            "foreseeable": _numbers(found.foreseeable),
             "value": _numbers(found.value),
             "gain": _numbers(found.gain),
             "k": _whole(found.k),
@@ -91,10 +95,14 @@ class TableMaker:
             "changes": self._changes(found),
             **{f"P({name})": _numbers(found.labels[:, i]) for i, name in enumerate(self._mdp.label_sets.ends)},
             "ends": self._ends(found),
+            "about_episode": _numbers(found.about_episode),
+            "p_worse": _numbers(found.p_worse),
             "strength": _numbers(found.strength),
             "influenced_steps": _numbers(found.influenced_steps),
             "guaranteed_gain": _numbers(found.guaranteed_gain),
+            "gamma_star": _numbers(found.gamma_star),
             "verdict": pa.array(VERDICTS, pa.string()).take(_whole(found.verdict)),
+            "least_seen": _whole(found.least_seen),
             "credible_low": _numbers(found.credible_low),
             "credible_high": _numbers(found.credible_high),
             "model_value": _numbers(found.model_value),

@@ -9,22 +9,26 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from tether._foundation.arrays import Ints
-from tether.auditing.answers import UNRECORDED, outcome_codes
+from tether.auditing.answer_arrays import UNRECORDED, outcome_codes
+from tether.auditing.answering import conditioned_on
+from tether.auditing.audit_question import Question
 from tether.auditing.tables import TableMaker
-from tether.conditioning.conditioned import counterfactual
-from tether.errors import Problem, QueryError
+from tether.errors import Problem, QueryError, TetherError
+from tether.io.names_as_text import text_of
+from tether.logs.batches import Log
 from tether.logs.cohort import Cohort
+from tether.logs.extra_columns import extras_of
 from tether.mdp import MDP
-from tether.model.properties import Property
 from tether.observation.earned import earned
 from tether.observation.indices import path_of
-from tether.plan.backward import observed_value
+from tether.plan.best_values import observed_value
 from tether.plan.objective import asked
 
 __all__ = ["COLUMNS", "Selection", "Where", "make_where"]
@@ -68,8 +72,8 @@ class Where:
         return bool(self._test(known))
 
 
-def make_where(text: str) -> Where:
-    """Read a condition; if it is not one, the error says what can be written."""
+def make_where(text: str, is_column: Callable[[str], bool] = COLUMNS.__contains__) -> Where:
+    """Read a condition; if it is not one, the error says what can be written. ``is_column`` knows further columns."""
     names: set[str] = set()
     if not isinstance(text, str) or len(text) > _LONGEST:
         raise _wrong(text, "it is not a text of up to 2,000 characters")
@@ -78,22 +82,22 @@ def make_where(text: str) -> Where:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise _wrong(text, "it cannot be read") from None
     try:
-        test = _condition(text, tree.body, names)
+        test = _condition(text, tree.body, names, is_column)
     except RecursionError:
         raise _wrong(text, "it is too deep") from None
     return Where(text, test, frozenset(names))
 
 
-def _condition(text: str, node: ast.expr, names: set[str]) -> Test:
+def _condition(text: str, node: ast.expr, names: set[str], is_column: Callable[[str], bool]) -> Test:
     if isinstance(node, ast.BoolOp):
-        parts = [_condition(text, one, names) for one in node.values]
+        parts = [_condition(text, one, names, is_column) for one in node.values]
         join = all if isinstance(node.op, ast.And) else any
         return lambda known: join(part(known) for part in parts)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        inner = _condition(text, node.operand, names)
+        inner = _condition(text, node.operand, names, is_column)
         return lambda known: not inner(known)
     if isinstance(node, ast.Compare):
-        sides = [_value(text, one, names) for one in (node.left, *node.comparators)]
+        sides = [_value(text, one, names, is_column) for one in (node.left, *node.comparators)]
         links = [_link(text, kind) for kind in node.ops]
         return lambda known: all(link(sides[i](known), sides[i + 1](known)) for i, link in enumerate(links))
     raise _wrong(text, f"{ast.unparse(node)!r} is no comparison")
@@ -115,16 +119,17 @@ def _link(text: str, kind: ast.cmpop) -> Callable[[Any, Any], bool]:
     return link
 
 
-def _value(text: str, node: ast.expr, names: set[str]) -> Test:
+def _value(text: str, node: ast.expr, names: set[str], is_column: Callable[[str], bool]) -> Test:
     if isinstance(node, ast.Name):
-        if node.id not in COLUMNS:
+        if not is_column(node.id):
             fix = f'; a text stands in quotes: "{node.id}"'
-            raise _wrong(text, f"there is no column {node.id!r}; it can be one of {', '.join(COLUMNS)}{fix}")
+            known = f"{', '.join(COLUMNS)}, or another column of the log"
+            raise _wrong(text, f"there is no column {node.id!r}; it can be one of {known}{fix}")
         names.add(node.id)
         name = node.id
         return lambda known: known[name]
     if isinstance(node, ast.List | ast.Tuple):
-        items = [_value(text, one, names) for one in node.elts]
+        items = [_value(text, one, names, is_column) for one in node.elts]
         return lambda known: [item(known) for item in items]
     try:
         constant = ast.literal_eval(node)
@@ -146,14 +151,24 @@ class Selection:
 
     where: Where
     mdp: MDP
-    objective: Property | None
+    question: Question
     naming: TableMaker
     codes: Ints
+    extra: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, text: str, mdp: MDP, objective: Property | None) -> Selection:
-        """The episodes that a condition, given as text, selects."""
-        return cls(make_where(text), mdp, objective, TableMaker(mdp, None), outcome_codes(mdp))
+    def of(cls, text: str, mdp: MDP, question: Question, log: Log) -> Selection:
+        """The episodes of a log that a condition, given as text, selects; it may use further columns of the log."""
+        extra: dict[str, dict[str, Any]] = {}
+
+        def is_column(name: str) -> bool:
+            if name not in COLUMNS and name not in extra:
+                with suppress(TetherError):
+                    extra[name] = extras_of(log).read(name)
+            return name in COLUMNS or name in extra
+
+        question = replace(question, longest=log.longest())
+        return cls(make_where(text, is_column), mdp, question, TableMaker(mdp, None), outcome_codes(mdp), extra)
 
     def of_batch(self, cohort: Cohort) -> Cohort:
         """The episodes of a batch that are selected; broken ones stay, to be listed."""
@@ -167,11 +182,14 @@ class Selection:
         seen, names = cohort.observation(i), self.where.names
         known: dict[str, Any] = {"episode": cohort.ids[i], "steps": seen.T}
         if "observed" in names:
-            known["observed"] = observed_value(asked(counterfactual(self.mdp, seen), self.objective))
+            cf = conditioned_on(self.mdp, seen, self.question)
+            known["observed"] = observed_value(asked(cf, self.question.objective, self.question.minimise))
         if "logged" in names:
             found = earned(self.mdp, seen, path_of(self.mdp, seen))
             known["logged"] = None if found is None else found.logged
         if "outcome" in names:
             last, said = int(seen.states[-1]), None if cohort.said is None else cohort.said[i]
             known["outcome"] = said or self.naming.outcome_name(UNRECORDED if last < 0 else int(self.codes[last]))
+        for name, values in self.extra.items():
+            known[name] = values.get(text_of(cohort.ids[i]))
         return known

@@ -15,16 +15,12 @@ import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import tether_start
-from tether.auditing.answering import PreparedQuestion
-from tether.auditing.answers import Answers, gather, join
-from tether.auditing.engine import Answering, is_compiled, prepare
-from tether.auditing.question import Question
+from tether.auditing.engine import Answering, Work
 from tether.errors import QueryError
 from tether.logs.cohort import Cohort
 from tether.mdp import MDP
@@ -32,7 +28,6 @@ from tether.mdp import MDP
 if TYPE_CHECKING:
     from loky import ProcessPoolExecutor
 
-    from tether.auditing.cluster import Written
 
 __all__ = [
     "Here",
@@ -59,31 +54,32 @@ class NotSentError(QueryError):
     """The model or the question cannot be sent to another process."""
 
 
-def pickled(mdp: MDP, question: Question) -> bytes:
-    """A model and a question, for another process; also with functions and classes of the caller's own program."""
+def pickled(mdp: MDP, work: Work) -> bytes:
+    """A model and what is asked about it, for another process; also with functions and classes of the caller's own."""
     import cloudpickle
 
     try:
-        sent: bytes = cloudpickle.dumps((mdp, question))
+        sent: bytes = cloudpickle.dumps((mdp, work))
     except Exception as error:  # whatever an object of the caller raises
         raise NotSentError(f"the model or the policy cannot be sent to other processes: {error}") from error
     return sent
 
 
-def unpickled(sent: bytes) -> PreparedQuestion:
-    """What `pickled` returned, in another process."""
+def unpickled(sent: bytes) -> Callable[[], Answering]:
+    """What `pickled` returned, prepared in another process: each call makes a function that answers batches."""
     try:
-        mdp, question = pickle.loads(sent)
+        mdp, work = pickle.loads(sent)
     except Exception as error:  # such as a class of a module that is not there
         what = f"the model or the policy cannot be read by other processes: {type(error).__name__}: {error}"
         raise NotSentError(what) from None
-    return PreparedQuestion.of(mdp, question)
+    prepared: Callable[[], Answering] = work.prepare(mdp)
+    return prepared
 
 
 class Workers(Protocol):
     """Answers batches, some at a time."""
 
-    def answers(self, batches: Iterable[tuple[int, Cohort]]) -> Iterator[tuple[int, Answers | Written]]:
+    def answers(self, batches: Iterable[tuple[int, Cohort]]) -> Iterator[tuple[int, Any]]:
         """The answers to batches, with their numbers, in the order in which they are done."""
         ...
 
@@ -95,10 +91,10 @@ class Workers(Protocol):
 class Here:
     """The process itself, one batch after the other."""
 
-    def __init__(self, mdp: MDP, question: Question) -> None:
-        self._answer = prepare(PreparedQuestion.of(mdp, question))
+    def __init__(self, mdp: MDP, work: Work) -> None:
+        self._answer = work.prepare(mdp)()
 
-    def answers(self, batches: Iterable[tuple[int, Cohort]]) -> Iterator[tuple[int, Answers]]:
+    def answers(self, batches: Iterable[tuple[int, Cohort]]) -> Iterator[tuple[int, Any]]:
         """One after the other."""
         for number, cohort in batches:
             yield number, self._answer(cohort)
@@ -110,21 +106,21 @@ class Here:
 class Threads:
     """Several threads of this process, for compiled code that runs without Python's lock."""
 
-    def __init__(self, mdp: MDP, question: Question, workers: int) -> None:
-        asked = PreparedQuestion.of(mdp, question)
+    def __init__(self, mdp: MDP, work: Work, workers: int) -> None:
+        make = work.prepare(mdp)
         self._threads, self._workers = ThreadPoolExecutor(workers), workers
         self._free: queue.SimpleQueue[Answering] = queue.SimpleQueue()
         for _ in range(workers):
-            self._free.put(prepare(asked))
+            self._free.put(make())
 
-    def answers(self, batches: Iterable[tuple[int, Cohort]]) -> Iterator[tuple[int, Answers]]:
+    def answers(self, batches: Iterable[tuple[int, Cohort]]) -> Iterator[tuple[int, Any]]:
         """As many batches at a time as there are threads."""
         flow = _Flow(batches, lambda cohort: self._threads.submit(self._ask, cohort), 2 * self._workers)
         while done := flow.wait_for_some():
             for number, _, future in done:
                 yield number, future.result()
 
-    def _ask(self, cohort: Cohort) -> Answers:
+    def _ask(self, cohort: Cohort) -> Any:
         answer = self._free.get()
         try:
             return answer(cohort)
@@ -139,12 +135,12 @@ class Threads:
 class Processes:
     """Several processes, each with the model. Nothing is forked, and nothing of the caller's program is run again."""
 
-    def __init__(self, mdp: MDP, question: Question, workers: int) -> None:
-        self._sent = pickled(mdp, question)
-        self._workers, self._wanted, self._n_labels, self._n_fatal = workers, workers, len(mdp.label_sets.ends), 0
+    def __init__(self, mdp: MDP, work: Work, workers: int) -> None:
+        self._sent, self._mdp, self._work = pickled(mdp, work), mdp, work
+        self._workers, self._wanted, self._n_fatal = workers, workers, 0
         self._pool: ProcessPoolExecutor | None = _start(workers, self._sent)
 
-    def answers(self, batches: Iterable[tuple[int, Cohort]]) -> Iterator[tuple[int, Answers]]:
+    def answers(self, batches: Iterable[tuple[int, Cohort]]) -> Iterator[tuple[int, Any]]:
         """As many batches at a time as there are processes. If one dies, those under way are answered again."""
         flow = _Flow(batches, self._submit, 2 * self._workers)
         while done := flow.wait_for_some():
@@ -154,19 +150,19 @@ class Processes:
             for number, _, future in done:
                 yield number, future.result()
 
-    def _submit(self, cohort: Cohort) -> Future[Answers]:
+    def _submit(self, cohort: Cohort) -> Future[Any]:
         from loky import BrokenProcessPool
 
         if self._pool is None:
             self._pool = _start(self._wanted, self._sent)
         try:
-            future: Future[Answers] = self._pool.submit(_answer, cohort)
+            future: Future[Any] = self._pool.submit(_answer, cohort)
         except BrokenProcessPool as error:  # a process died while it had nothing to do
             future = Future()
             future.set_exception(error)
         return future
 
-    def _answer_again(self, under_way: list[_Numbered]) -> Iterator[tuple[int, Answers]]:
+    def _answer_again(self, under_way: list[_Numbered]) -> Iterator[tuple[int, Any]]:
         """The answers to batches that were under way when a process died, one after the other in one process."""
         self.close()
         self._wanted = 1
@@ -175,7 +171,7 @@ class Processes:
         self.close()
         self._wanted = self._workers
 
-    def _answer_in_halves(self, cohort: Cohort) -> Answers:
+    def _answer_in_halves(self, cohort: Cohort) -> Any:
         """The answers to a batch; if the process dies, to its halves, down to single episodes."""
         future = self._submit(cohort)
         if not _is_lost(future):
@@ -184,9 +180,11 @@ class Processes:
         if len(cohort) == 1:
             return self._list_as_fatal(cohort)
         middle = len(cohort) // 2
-        return join([self._answer_in_halves(cohort.part(*ends)) for ends in ((0, middle), (middle, len(cohort)))])
+        return self._work.join(
+            [self._answer_in_halves(cohort.part(*ends)) for ends in ((0, middle), (middle, len(cohort)))]
+        )
 
-    def _list_as_fatal(self, cohort: Cohort) -> Answers:
+    def _list_as_fatal(self, cohort: Cohort) -> Any:
         """The answer to an episode that ends the process that answers it: the reason why there is none."""
         self._n_fatal += 1
         if self._n_fatal > _MOST_FATAL:
@@ -194,7 +192,7 @@ class Processes:
                 f"more than {_MOST_FATAL} episodes ended the processes that answered them, as where memory runs out; "
                 "use fewer workers (workers=1). With a directory (out) the finished batches are kept"
             )
-        return replace(gather(cohort.ids, [_FATAL], self._n_labels), said=cohort.said)
+        return self._work.unanswered(self._mdp, cohort, _FATAL)
 
     def close(self) -> None:
         """End the processes, whatever they are doing."""
@@ -203,17 +201,17 @@ class Processes:
             self._pool = None
 
 
-_Numbered = tuple[int, Cohort, "Future[Answers]"]
+_Numbered = tuple[int, Cohort, "Future[Any]"]
 
 
 class _Flow:
     """Numbered batches that are submitted one after the other, a few of them at the same time."""
 
     def __init__(
-        self, batches: Iterable[tuple[int, Cohort]], submit: Callable[[Cohort], Future[Answers]], most: int
+        self, batches: Iterable[tuple[int, Cohort]], submit: Callable[[Cohort], Future[Any]], most: int
     ) -> None:
         self._batches, self._submit, self._most = iter(batches), submit, most
-        self._under_way: dict[Future[Answers], tuple[int, Cohort]] = {}
+        self._under_way: dict[Future[Any], tuple[int, Cohort]] = {}
 
     def wait_for_some(self) -> list[_Numbered]:
         """Batches that are done, in the order of the log; none if all were returned before."""
@@ -225,11 +223,11 @@ class _Flow:
         """All batches that were submitted and not returned before, in the order of the log."""
         return self._returned(wait(self._under_way).done)
 
-    def _returned(self, done: set[Future[Answers]]) -> list[_Numbered]:
+    def _returned(self, done: set[Future[Any]]) -> list[_Numbered]:
         return sorted(((*self._under_way.pop(one), one) for one in done), key=lambda one: one[0])
 
 
-def _is_lost(future: Future[Answers]) -> bool:
+def _is_lost(future: Future[Any]) -> bool:
     """Whether the process that was to answer died; waits until this is known."""
     from loky import BrokenProcessPool
 
@@ -290,7 +288,7 @@ def _without_interrupts() -> Iterator[None]:
 @cache
 def _prepared() -> Answering:
     """What answers batches in this process: prepared once."""
-    return prepare(unpickled(tether_start.sent()))
+    return unpickled(tether_start.sent())()
 
 
 def _prepare() -> None:
@@ -299,7 +297,7 @@ def _prepare() -> None:
     tether_start.show_errors()
 
 
-def _answer(cohort: Cohort) -> Answers:
+def _answer(cohort: Cohort) -> Any:
     """The answers to a batch."""
     try:
         return _prepared()(cohort)
@@ -322,22 +320,22 @@ def _is_sendable(error: Exception) -> bool:
 # --- Which of them -----------------------------------------------------------------------------------------
 
 
-def make_workers(mdp: MDP, question: Question, workers: int | None, n_rows: int) -> Workers:
+def make_workers(mdp: MDP, work: Work, workers: int | None, n_rows: int) -> Workers:
     """The workers: the given number of threads or processes, or as many as are worth starting.
 
     Compiled code makes plans, and threads run it side by side; everything else needs processes.
     """
-    in_threads = is_compiled(question)
+    in_threads = work.is_compiled
     wanted = workers or (core_count() if n_rows >= (_WORTH_THREADS if in_threads else _WORTH) else 1)
     if wanted == 1:
-        return Here(mdp, question)
+        return Here(mdp, work)
     if in_threads:
-        return Threads(mdp, question, wanted)
+        return Threads(mdp, work, wanted)
     try:
-        return Processes(mdp, question, wanted)
+        return Processes(mdp, work, wanted)
     except NotSentError as error:
         if workers is None:  # not asked for
-            return Here(mdp, question)
+            return Here(mdp, work)
         raise QueryError(f"{error}; use workers=1, or a policy that can be pickled") from error
 
 

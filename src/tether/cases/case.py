@@ -29,6 +29,8 @@ class Case:
         What happened on each path, in a sentence.
     words : mapping of action to str
         Actions in words, where their names are abbreviations.
+    noun : str
+        What an episode is about: a patient, a robot.
 
     Examples
     --------
@@ -46,6 +48,7 @@ class Case:
     paths: Mapping[str, Path]
     stories: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     words: Mapping[Any, str] = field(default_factory=dict, kw_only=True)
+    noun: str = field(default="episode", kw_only=True)
 
     def __post_init__(self) -> None:
         for name in ("paths", "stories", "words"):

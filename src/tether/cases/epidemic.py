@@ -83,7 +83,7 @@ def epidemic(*, population: int = _POPULATION, steps: int = _STEPS) -> Case:
 def _case(mdp: MDP, path: Path) -> Case:
     steps, first, last = counted(path.T, "step"), path.states[0].I, path.states[-1].I
     story = f"Nobody was vaccinated in {steps}; the number of infected people went from {first} to {last}."
-    return Case("epidemic", mdp, {"observed": path}, stories={"observed": story}, words=_WORDS)
+    return Case("epidemic", mdp, {"observed": path}, stories={"observed": story}, words=_WORDS, noun="outbreak")
 
 
 def _labelled(mdp: MDP) -> MDP:

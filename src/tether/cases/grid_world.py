@@ -48,7 +48,7 @@ def grid_world() -> Case:
     mdp = mdp.with_labels({"goal": [_GOAL], "danger": [_PIT]})
     path = Path([0, 1, 2, *[_PIT] * 9], ["right", "right", "down", *["up"] * 8])
     story = "The robot went right twice, then down into the pit, where it stayed."
-    return Case("grid world", mdp, {"observed": path}, stories={"observed": story})
+    return Case("grid world", mdp, {"observed": path}, stories={"observed": story}, noun="robot")
 
 
 def _moved(s: int, move: tuple[int, int]) -> int:

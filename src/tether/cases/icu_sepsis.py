@@ -115,7 +115,9 @@ def icu_sepsis(
     for array in (expert, read.initial, read.sofa):
         array.flags.writeable = False
     admissible = tuple(tuple(actions[a] for a in there) for there in read.admissible)
-    return IcuSepsisCase("icu-sepsis", mdp, paths, expert, read.initial, admissible, read.sofa, stories=_STORIES)
+    return IcuSepsisCase(
+        "icu-sepsis", mdp, paths, expert, read.initial, admissible, read.sofa, stories=_STORIES, noun="patient"
+    )
 
 
 def _labels(n_states: int, n_actions: int, numbers: bool) -> tuple[list[Any], list[Any]]:

@@ -126,6 +126,7 @@ def sepsis_from(name: str, s: Ints, a: Ints, j: Ints, probability: Floats) -> Ca
             "suboptimal": _path(mdp, [777, 939, 869, 869, 861, 861, 869, 861, 861, 853, 853], [3, *[6] * 9]),
         },
         stories=_STORIES,
+        noun="patient",
     )
 
 

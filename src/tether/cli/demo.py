@@ -21,10 +21,9 @@ from tether._foundation.words import shown
 from tether.cases import epidemic, sepsis, toy
 from tether.cases.case import Case
 from tether.cli.screen import COMPILING, put
-from tether.cli.steps import legend, steps_table
-from tether.conditioning.conditioned import counterfactual
 from tether.explanation.explain import Explanation
-from tether.plan.plan import Plan
+from tether.objects.counterfactual_object import counterfactual
+from tether.objects.plan_object import Plan
 
 __all__ = ["Story", "main", "stories"]
 
@@ -37,10 +36,13 @@ class Story:
 
     name: str
     title: str
-    note: str
     case: Callable[[], Case]
     limits: tuple[tuple[int, int], ...]
     state_name: Callable[[Any], str]
+
+    def name_of(self, name: Any) -> str:
+        """An action in words, where the case has them."""
+        return self.case().words.get(name, shown(name)) if isinstance(name, str) else shown(name)
 
     def explanations(self) -> list[Explanation]:
         """The best plan for each of the limits, beside what happened."""
@@ -55,8 +57,6 @@ def stories() -> tuple[Story, ...]:
         Story(
             "outbreak",
             "An outbreak among ten people, left alone",
-            "S susceptible, I infected. NIL does nothing; V_I and V_S vaccinate an infected or a susceptible person. "
-            "The return is minus the infected, summed over time.",
             epidemic,
             ((3, 1), (6, 4), (8, 1)),
             lambda state: f"S {state.S}, I {state.I}",
@@ -64,7 +64,6 @@ def stories() -> tuple[Story, ...]:
         Story(
             "sepsis",
             "A sepsis patient, diabetic, who died at the third step",
-            "Only the vital signs out of range are shown; three or more mean death.",
             sepsis,
             ((7, 2), (8, 2)),
             _vital_signs,
@@ -75,13 +74,7 @@ def stories() -> tuple[Story, ...]:
 def main() -> None:
     """Show the epidemic and one sepsis patient, and write a report of each."""
     _TARGET.mkdir(exist_ok=True)
-    put(
-        "",
-        Text("Tether: what should have been done differently, and is that answer still about this episode?", "bold"),
-        "k is the length of the tether: from every step of a plan, a step that counts as influenced can be reached "
-        "within k steps. m is how many actions may change.",
-        "",
-    )
+    put(Text("Tether: mistake or luck? And is the answer still about this episode?", "bold"), "")
     _compile()
     start = time.perf_counter()
     answers = [(story, _show(story)) for story in stories()]
@@ -116,18 +109,15 @@ def _compile() -> None:
 
 
 def _show(story: Story) -> Plan:
-    """Print a story; returns the plan that is shown in full."""
-    explanations = story.explanations()
-    in_full = explanations[1]
-    put(Text(story.title, "bold"), story.note, "")
-    for explanation in explanations:
-        plan = explanation.plan
-        put(Text(f"k = {plan.k}, m = {plan.m}", "bold"), *explanation.sentences(shown), "")
-    put(f"Step by step, for k = {in_full.plan.k}, m = {in_full.plan.m}:", "")
-    put(steps_table(in_full.steps))
-    put(legend(in_full.steps), style="dim")
-    put("")
-    return in_full.plan
+    """Print the verdicts on a story: those of its plan that helps most; returns that plan."""
+    explanation = story.explanations()[-1]
+    found = explanation.verdicts(story.name_of)
+    put(Text(f"{story.title} (k = {explanation.plan.k}, m = {explanation.plan.m})", "bold"))
+    put(found.foreseen, found.hindsight)
+    for one in found:
+        put(Text.assemble((f"{one.question} {one.word} ", "bold"), " ".join(one.sentences)))
+    put(found.change, "")
+    return Plan.over(explanation.plan)
 
 
 def _vital_signs(state: Any) -> str:

@@ -34,13 +34,16 @@ _SECTIONS: dict[str, dict[str, str | None]] = {
         "sample": "sample",
         "report": "report",
         "audit": "audit",
+        "rules": "rules",
+        "evaluate-rule": "rules",
+        "compare": "rules",
     },
     "Models and episodes": {"check": "check", "convert": "convert", "learn": "learn", "cases": "cases"},
-    "To look at": {"explore": "explore", "demo": "showcase", "reproduce": None},
+    "To look at": {"explore": "explore", "demo": "demo", "reproduce": None},
 }
 
 COMMANDS = {name: module for section in _SECTIONS.values() for name, module in section.items()}
-"""Every command, and the module of this package that holds it; None if a program beside the library brings it."""
+"""Every command, and its module of this package, without ``_command``; None if a program beside the library has it."""
 
 _ENTRY_POINTS = "tether.commands"
 """The group of entry points in which such a program names its command."""
@@ -81,7 +84,7 @@ class _Commands(click.Group):
         module = COMMANDS[name]
         if module is None:
             return _command_of_a_program(name)
-        command: click.Command = getattr(import_module(f"tether.cli.{module}"), name.replace("-", "_"))
+        command: click.Command = getattr(import_module(f"tether.cli.{module}_command"), name.replace("-", "_"))
         return command
 
     def resolve_command(

@@ -10,14 +10,24 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from tether.cli.doing import LIMITS, READING, REPLAYING
-from tether.cli.parsing import influence_of, objective_of, refuse_rewards, renamed_columns, subject_to_of, worth_of
+from tether.cli.parsing import (
+    advising,
+    influence_of,
+    objective_of,
+    refuse_rewards,
+    renamed_columns,
+    subject_to_of,
+    worth_of,
+)
 
 if TYPE_CHECKING:
-    from tether.conditioning.conditioned import CounterfactualMDP
+    from tether.explanation.verdicts import Nouns
     from tether.mdp import MDP
+    from tether.model.model_record import ModelRecord
     from tether.model.properties import Property
+    from tether.objects.counterfactual_object import CounterfactualMDP
+    from tether.objects.plan_object import Plan
     from tether.observation.path import Path
-    from tether.plan.plan import Plan
 
 __all__ = [
     "Episode",
@@ -29,10 +39,12 @@ __all__ = [
     "as_json",
     "with_certificate",
     "with_draws",
+    "with_gamma",
     "with_influence",
     "with_k_and_m",
     "with_limits",
     "with_limits_and_risk",
+    "with_names",
     "with_objective",
     "with_property",
     "with_rule",
@@ -52,6 +64,24 @@ with_certificate = click.option(
     default=True,
     help="Leave out what holds under other causal models.",
 )
+
+
+def with_gamma(command: F) -> F:
+    """``--gamma`` and ``--practice``: hidden causes of actions and outcomes."""
+    practice = click.option(
+        "--practice",
+        metavar="FILE",
+        help="How often each action is usually taken: a policy file, or random.  [default: as in the log of a learned "
+        "model, otherwise random]",
+    )
+    gamma = click.option(
+        "--gamma",
+        type=click.FloatRange(min=1.0),
+        default=1.0,
+        metavar="TIMES",
+        help="Allow for hidden causes that changed the odds of an action up to so many times.  [default: 1, none]",
+    )
+    return gamma(practice(command))
 
 
 def with_draws(command: F) -> F:
@@ -86,6 +116,7 @@ class ModelOptions:
     reward_model: str | None
     state_rewards: str | None
     transition_rewards: str | None
+    constants: str | None
     tolerance: float | None
 
     def split_columns(self) -> tuple[dict[str, str], dict[str, str]]:
@@ -157,6 +188,7 @@ class ModelOptions:
             "reward_model": self.reward_model,
             "state_rewards": self.state_rewards,
             "transition_rewards": self.transition_rewards,
+            "constants": self.constants,
         }
         exactly = {} if self.tolerance is None else {"tolerance": self.tolerance}  # 0 is one, too
         return {name: value for name, value in given.items() if value} | arrays | exactly
@@ -170,6 +202,8 @@ class Episode(ModelOptions):
     path_columns: dict[str, str]
     time: str | None
     step: str | None
+    horizon: int | None = None
+    then: str = "best"
 
     def __post_init__(self) -> None:
         if not self.model:  # the explorer's embedded cases
@@ -199,6 +233,28 @@ class Episode(ModelOptions):
     def named(self) -> dict[str, str]:
         """MODEL and PATH as they were written."""
         return {"model": self.model, "path": self.path_source}
+
+    def nouns(self, episode: str | None, step: str | None) -> Nouns:
+        """What an episode and a step are called: as the options say, or as the case does."""
+        from tether.explanation.verdicts import Nouns
+
+        return Nouns(episode or self._case_noun or "episode", step or "step")
+
+    def title(self, noun: str) -> str:
+        """The episode by a person's name for it: "Sepsis patient", "Patient 10"."""
+        if self.path_source.startswith("case:"):
+            from tether.io.embedded import find_case
+
+            return f"{find_case(self.path_source).replace('-', ' ')} {noun}".capitalize()
+        return f"{noun.capitalize()} {self.path_source.rpartition('#')[2]}"
+
+    @property
+    def _case_noun(self) -> str | None:
+        if not self.path_source.startswith("case:"):
+            return None
+        from tether.io.embedded import open_case
+
+        return open_case(self.path_source)[0].noun
 
     def refuse_options_of_path(self) -> None:
         """An error if there are options for PATH: for a call without one."""
@@ -234,9 +290,12 @@ class Episode(ModelOptions):
             "--reward-model": self.reward_model,
             "--state-rewards": self.state_rewards,
             "--transition-rewards": self.transition_rewards,
+            "--constants": self.constants,
             "--tolerance": self.tolerance,
             "--time": self.time,
             "--step": self.step,
+            "--horizon": self.horizon,
+            "--then": None if self.then == "best" else self.then,
         }
         several = {
             "--column": [f"{ours}={theirs}" for ours, theirs in self.columns.items()],
@@ -249,16 +308,28 @@ class Episode(ModelOptions):
         return [word for pair in given for word in pair]
 
     def replay(self, mdp: MDP | None = None, path: Path | None = None) -> CounterfactualMDP:
-        """Condition the model on the path; read both, unless they are given."""
+        """Condition the model on the path; read both, unless they are given. A learned model leaves the path out."""
         from tether.cli.screen import progress
-        from tether.conditioning.conditioned import counterfactual
+        from tether.learning.folds import unseen
+        from tether.objects.counterfactual_object import counterfactual
 
         _ = self.path_source  # a missing path is reported before a large model is read
         mdp = self.open() if mdp is None else mdp
         path = self.open_path(mdp) if path is None else path
         with progress() as say:
             say("replaying the model with the luck of the episode", REPLAYING)
-            return counterfactual(mdp, path)
+            return counterfactual(unseen(mdp, path), path, **self.beyond(mdp))
+
+    def beyond(self, mdp: MDP) -> dict[str, Any]:
+        """Up to which time, and who acts after the record, as `tether.counterfactual` takes them."""
+        return {"horizon": self.horizon, "then": who_acts(self.then, mdp)}
+
+
+def who_acts(then: str, mdp: MDP) -> Any:
+    """Who acts after the record: by name, or a policy from a file."""
+    from tether.io.sources import open_policy
+
+    return then if then in ("best", "usual") else open_policy(then, mdp)
 
 
 @dataclass(frozen=True)
@@ -273,6 +344,13 @@ class PlanOptions:
     minimise: bool
     subject_to: tuple[Property, float] | None = None
     """A property, and how likely it may be; None for no such limit, and for commands without the option."""
+    only: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
+    cost: tuple[str, ...] = ()
+
+    def advising(self, mdp: ModelRecord) -> dict[str, Any]:
+        """Which changes may be advised, and what they cost, as the library takes them."""
+        return advising(mdp, self.only, self.never, self.cost)
 
     @property
     def judging(self) -> dict[str, Any]:
@@ -285,7 +363,8 @@ class PlanOptions:
 
         with progress() as say:
             say("planning", LIMITS)
-            question = cf.tether(rule=self.rule, influence=self.influence, **self.judging)
+            about = self.judging | self.advising(cf.mdp)
+            question = cf.tether(rule=self.rule, influence=self.influence, **about)
             if every_k:
                 question.thresholds()
             return question.plan(self.k, self.m, subject_to=self.subject_to)
@@ -294,6 +373,11 @@ class PlanOptions:
 _TIMES = [
     click.option("--time", metavar="COLUMN", help="A column of times, in place of t: numbers or timestamps."),
     click.option("--step", metavar="SIZE", help="How far apart the times are, to find gaps: 4, or 4h for timestamps."),
+]
+
+_NAMED = [
+    click.option("--episode-name", metavar="WORD", help="What an episode is called: patient.  [default: episode]"),
+    click.option("--step-name", metavar="WORD", help="What a step is called: hour.  [default: step]"),
 ]
 
 _WRITTEN = [
@@ -332,6 +416,7 @@ _READING = [
     click.option("--reward-model", metavar="NAME", help="Which rewards to take, if a DRN or PRISM model has several."),
     click.option("--state-rewards", metavar="FILE", help="State rewards of a PRISM model, if they are not beside it."),
     click.option("--transition-rewards", metavar="FILE", help="Its transition rewards, if they are not beside it."),
+    click.option("--constants", metavar="N=3,…", help="Constants that a PRISM or JANI program leaves open."),
     click.option(
         "--tolerance",
         type=float,
@@ -354,6 +439,23 @@ _EPISODE = [
         help="A column of PATH that has another name. A state may be made of several: state=status,lactate.",
     ),
     *_TIMES,
+]
+
+_HORIZON = [
+    click.option(
+        "--horizon",
+        type=click.IntRange(min=1),
+        help="Up to which step to ask: an episode that ended early might have gone on.  [default: the horizon of the "
+        "model after an early end; for a learned model, until it would have ended under usual practice]",
+    ),
+    click.option(
+        "--then",
+        metavar="POLICY",
+        default="best",
+        show_default=True,
+        help="Who acts after the last recorded step: best, usual (for a learned model, as often as in its log), "
+        "random, or a file, as in tether evaluate.",
+    ),
 ]
 
 _RULE = [
@@ -389,9 +491,25 @@ _LIMITS = [
     click.option(
         "-k",
         type=click.IntRange(min=1),
-        help="Length of the tether.  [default: the shortest that gives 90 % of what the longest, k = T, gives]",
+        help="Length of the tether.  [default: the largest gain of the plans that are about this episode; if none is, "
+        "the shortest that gives 90 % of what the longest, k = T, gives]",
     ),
     click.option("-m", type=click.IntRange(min=0), default=1, show_default=True, help="How many actions may change."),
+]
+
+
+_ADVISABLE = [
+    click.option(
+        "--only",
+        multiple=True,
+        metavar="CHANGE",
+        help="Advise only this change: a step (2, or 2-4), an action, or 'step=2-4 state=STATE action=ACTION'. May be "
+        "repeated.",
+    ),
+    click.option("--never", multiple=True, metavar="CHANGE", help="Never advise this change. May be repeated."),
+    click.option(
+        "--cost", multiple=True, metavar="PRICE", help="The price of a change: 5, or ACTION=5. May be repeated."
+    ),
 ]
 
 
@@ -430,14 +548,21 @@ def _gathered(options: list[Any], record: type, argument: str) -> Callable[[F], 
 
 
 about_a_model = _gathered(_MODEL, ModelOptions, "source")
-about_an_episode = _gathered(_EPISODE, Episode, "episode")
-about_an_episode_or_none = _gathered([click.argument("model", required=False), *_EPISODE[1:]], Episode, "episode")
-with_limits = _gathered([*_LIMITS, *_RULE, *_OBJECTIVE], PlanOptions, "limits")
-with_limits_and_risk = _gathered([*_LIMITS, *_RULE, *_OBJECTIVE, _SUBJECT_TO], PlanOptions, "limits")
+about_a_record = _gathered(_EPISODE, Episode, "episode")
+about_an_episode = _gathered([*_EPISODE, *_HORIZON], Episode, "episode")
+about_an_episode_or_none = _gathered(
+    [click.argument("model", required=False), *_EPISODE[1:], *_HORIZON], Episode, "episode"
+)
+with_horizon = _with(_HORIZON)
+with_limits = _gathered([*_LIMITS, *_RULE, *_OBJECTIVE, *_ADVISABLE], PlanOptions, "limits")
+with_limits_and_risk = _gathered([*_LIMITS, *_RULE, *_OBJECTIVE, _SUBJECT_TO, *_ADVISABLE], PlanOptions, "limits")
+with_advisable = _with(_ADVISABLE)
+with_changes = _with(_ADVISABLE[:2])
 with_objective = _with(_OBJECTIVE)
 with_property = _with(_OBJECTIVE[:1])
 with_k_and_m = _with([*_LIMITS, _RULE[0]])
 with_rule = _with(_RULE)
+with_names = _with(_NAMED)
 with_times = _with(_TIMES)
 with_writing = _with(_WRITTEN)
 with_influence = _with(_RULE[1:])

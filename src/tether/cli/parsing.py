@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,9 +10,11 @@ import click
 from tether.errors import QueryError
 
 if TYPE_CHECKING:
+    from tether.model.model_record import ModelRecord
     from tether.model.properties import Property
 
 __all__ = [
+    "advising",
     "influence_of",
     "objective_of",
     "prior_of",
@@ -125,3 +128,67 @@ def worth_of(_ctx: click.Context, param: click.Parameter, values: tuple[str, ...
         if not state:
             raise click.BadParameter(f"{value!r}: expected STATE=VALUE, as in dead=-100", param=param)
     return worth
+
+
+def advising(mdp: ModelRecord, only: tuple[str, ...], never: tuple[str, ...], cost: tuple[str, ...]) -> dict[str, Any]:
+    """Which changes may be advised, and what they cost, from ``--only``, ``--never`` and ``--cost``."""
+    found: dict[str, Any] = {}
+    for name, words in (("only", only), ("never", never)):
+        if words:
+            found[name] = [_change(mdp, f"--{name}", one) for one in words]
+    if cost:
+        found["cost"] = _prices(mdp, cost)
+    return found
+
+
+def _change(mdp: ModelRecord, option: str, text: str) -> dict[str, Any]:
+    """``2``, ``2-4``, ``treat``, or ``step=2-4 state=sick action=treat``."""
+    from tether.io.finding import find_name
+
+    if "=" in text:
+        try:
+            parts = [word.partition("=")[::2] for word in shlex.split(text)]
+        except ValueError as error:
+            raise click.UsageError(f"{option} {text!r}: {str(error).lower()}") from None
+    else:
+        parts = [("step" if _steps(text) else "action", text)]
+    found: dict[str, Any] = {}
+    for key, value in parts:
+        if key not in ("step", "state", "action") or not value:
+            message = f"{option} {text!r}: expected a step, an action, or 'step=2-4 state=STATE action=ACTION'"
+            raise click.UsageError(message)
+        if key == "step":
+            found[key] = _steps(value)
+            if not found[key]:
+                raise click.UsageError(f"{option} {text!r}: {value!r} is no step; expected 2, or 2-4")
+        elif key == "state" and value in mdp.labels:
+            found[key] = value
+        else:
+            found[key] = find_name(mdp.states if key == "state" else mdp.actions, value, key)
+    return found
+
+
+def _steps(text: str) -> list[int]:
+    """The steps of ``2`` or ``2-4``; none of any other text."""
+    first, dash, last = text.partition("-")
+    if not first.isdecimal() or (dash and not last.isdecimal()):
+        return []
+    return list(range(int(first), int(last if dash else first) + 1))
+
+
+def _prices(mdp: ModelRecord, cost: tuple[str, ...]) -> float | dict[Any, float]:
+    from tether.io.finding import find_name
+
+    found: dict[Any, float] = {}
+    for text in cost:
+        action, _, price = text.rpartition("=")
+        try:
+            amount = float(price)
+        except ValueError:
+            raise click.UsageError(f"--cost {text!r}: expected a price, as in 5, or ACTION=5") from None
+        if not action:
+            if len(cost) > 1:
+                raise click.UsageError("--cost: give one price for all changes, or one for each action")
+            return amount
+        found[find_name(mdp.actions, action, "action")] = amount
+    return found

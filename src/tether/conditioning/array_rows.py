@@ -8,15 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tether._foundation.arrays import Floats, Ints
+from tether.conditioning.edited_rows import ObservedStep
 from tether.conditioning.gumbel_max import GumbelMax
 from tether.conditioning.mechanism import Mechanism
 from tether.conditioning.mechanisms import infer, make_mechanism
 from tether.conditioning.row_function import RowOf
-from tether.conditioning.rows import ObservedStep
 from tether.errors import Problem, QueryError
 from tether.model.form import TOLERANCE, Form, Rewards, Rounding
+from tether.model.model_record import ModelRecord
 from tether.model.names import make_names
-from tether.model.record import ModelRecord
 
 __all__ = ["counterfactual_row"]
 

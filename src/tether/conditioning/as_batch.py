@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from tether._foundation.arrays import Flags, Ints
+from tether.conditioning.edited_rows import Rows, nominal_start
 from tether.conditioning.layers import Graph
 from tether.conditioning.on_demand import RowsOnDemand, stretches
-from tether.conditioning.rows import Rows, nominal_start
 from tether.core.batch import NO_EDITS, NO_RUNS, Edits, Layer, Nodes, Steps, starts
 from tether.model.form import Form, pair_states
 

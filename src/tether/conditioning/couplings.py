@@ -22,12 +22,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether.conditioning.edited_rows import ObservedStep, Rows, nominal_start, spans
+from tether.conditioning.lent_scratch import observed_weights
 from tether.conditioning.mechanism import Candidates, ExactMechanism, NoisePosterior
-from tether.conditioning.rows import ObservedStep, Rows, nominal_start, spans
-from tether.conditioning.scratch import observed_weights
 from tether.errors import QueryError
 from tether.model.form import Form
-from tether.model.record import ModelRecord
+from tether.model.model_record import ModelRecord
 
 __all__ = ["Comonotone", "Independent", "Maximal"]
 

@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from tether._foundation.arrays import Ints
+from tether.conditioning.edited_rows import ObservedStep, Rows, nominal_start, spans
 from tether.conditioning.mechanism import Candidates, ExactMechanism, Mechanism, NoisePosterior
-from tether.conditioning.rows import ObservedStep, Rows, nominal_start, spans
 from tether.model.form import Form
 
 __all__ = ["GivenRows", "SomeRow"]
@@ -116,6 +116,6 @@ class _SomePosterior:
         row, longest, none = np.empty(entry.size), int(np.diff(start).max()), np.empty(0)
         none.flags.writeable = False
         rows = start, form.next_state[entry], form.probability[entry], np.zeros(entry.size), pairs
-        models = Models(seen, self.kind, 1.0, none, none)
+        models = Models(seen, self.kind, 1.0, none, none, none, 0.0)
         extreme_rows(*rows, models, entry, np.empty(pairs.size), row, limits_for(longest), row_scratch_for(longest))
         return Rows.from_entries(form, pairs, row)

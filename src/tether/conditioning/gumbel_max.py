@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from tether._foundation.arrays import Ints
+from tether.conditioning.edited_rows import ObservedStep, Rows
 from tether.conditioning.mechanism import Candidates, ExactMechanism, NoisePosterior
-from tether.conditioning.rows import ObservedStep, Rows
 from tether.model.form import Form, model_of
 
 __all__ = ["GumbelMax"]

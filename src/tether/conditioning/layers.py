@@ -20,13 +20,13 @@ import numpy as np
 from tether._foundation.arrays import Flags, Floats, Ints, places_among, read_only
 from tether._kernels.parallel import CHUNKS, use_cores
 from tether.conditioning import on_demand
+from tether.conditioning.edited_rows import EditedRows, ObservedStep, Rows, spans
+from tether.conditioning.lent_scratch import Scratch, borrowed, observed_weights
 from tether.conditioning.mechanism import NoisePosterior
-from tether.conditioning.memory import remembered
 from tether.conditioning.on_demand import RowsOnDemand
-from tether.conditioning.rows import EditedRows, ObservedStep, Rows, spans
-from tether.conditioning.scratch import Scratch, borrowed, observed_weights
+from tether.conditioning.row_cache import remembered
 from tether.model.form import Form, pair_states
-from tether.model.record import ModelRecord
+from tether.model.model_record import ModelRecord
 from tether.observation.path import Observation
 
 __all__ = [

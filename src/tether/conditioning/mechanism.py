@@ -1,6 +1,6 @@
 """Mechanisms: how the luck behind an observed step is inferred, and replayed on other rows.
 
-The three steps of a counterfactual (Pearl) are visible here and in `tether.conditioning.conditioned`:
+The three steps of a counterfactual (Pearl) are visible here and in `tether.conditioning.counterfactual_record`:
 
 - *abduction*: ``mechanism.infer(step)`` turns one observed transition into a `NoisePosterior` over the
   noise of that step;
@@ -21,7 +21,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.conditioning.rows import ObservedStep, Rows
+from tether.conditioning.edited_rows import ObservedStep, Rows
 from tether.model.form import Form
 
 __all__ = ["Candidates", "ExactMechanism", "Mechanism", "NoisePosterior"]

@@ -11,14 +11,14 @@ import numpy as np
 
 from tether._foundation.arrays import Flags, Ints
 from tether.conditioning.couplings import Comonotone, Independent, Maximal
+from tether.conditioning.edited_rows import ObservedStep, Rows, spans
 from tether.conditioning.gumbel_max import GumbelMax
 from tether.conditioning.mechanism import Candidates, ExactMechanism, Mechanism, NoisePosterior
 from tether.conditioning.row_function import RowMechanism, RowOf
-from tether.conditioning.rows import ObservedStep, Rows, spans
 from tether.conditioning.sampled import SampledGumbelMax
 from tether.errors import Problem, QueryError
 from tether.model.form import TOLERANCE, Form, pair_states
-from tether.model.record import ModelRecord
+from tether.model.model_record import ModelRecord
 
 __all__ = ["EXACT", "infer", "make_mechanism"]
 

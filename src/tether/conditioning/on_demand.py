@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether.conditioning.edited_rows import EditedRows, Rows, nominal_start
 from tether.conditioning.mechanism import NoisePosterior
-from tether.conditioning.rows import EditedRows, Rows, nominal_start
 from tether.model.form import Form
 
 __all__ = ["ENTRY", "KEPT", "PART", "RowsOnDemand", "stretches"]

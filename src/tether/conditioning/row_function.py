@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether.conditioning.edited_rows import ObservedStep, Rows, nominal_start, spans
 from tether.conditioning.mechanism import Candidates, ExactMechanism, NoisePosterior
-from tether.conditioning.rows import ObservedStep, Rows, nominal_start, spans
 from tether.errors import Problem, QueryError
 from tether.model.form import Form
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import random_generator
+from tether.conditioning.edited_rows import ObservedStep, Rows, nominal_start
 from tether.conditioning.mechanism import Candidates, NoisePosterior
-from tether.conditioning.rows import ObservedStep, Rows, nominal_start
 from tether.errors import Problem, QueryError
 from tether.model.form import Form
 

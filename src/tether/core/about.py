@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
-from tether._kernels.jit import kernel
+from tether._kernels.jit import kernel, piece
 from tether.core.backward import Choices, Problem
 from tether.core.batch import Edits, Layer, Model, Nodes
 from tether.core.follow import Visits
@@ -226,7 +226,7 @@ def _measure_layer(
             )  # fmt: skip
 
 
-@kernel
+@piece
 def _measure_path(
     model: Model, nodes: Nodes, edits: Edits, slots: Ints, worth: _Worth, choice: Ints, on_path: Ints, width: _Columns,
     width_after: _Columns, after: Floats, b: int, node: int, at_observed: int, is_known: bool, path: Floats,

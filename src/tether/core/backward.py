@@ -11,7 +11,7 @@ import numpy as np
 from tether._foundation.arrays import Flags, Floats, Ints
 from tether._kernels.scratch import scratch_array
 from tether.core.batch import NO_EDITS, NO_RUNS, Layer, Model, Nodes, Steps
-from tether.core.plan import Goal, Limits, Numbers, OnPath, find_pair, plan_layer
+from tether.core.plan import ROUNDING, Goal, Limits, Numbers, OnPath, find_pair, plan_layer
 
 __all__ = ["Choices", "Problem", "Solved", "UncertainError", "solve"]
 
@@ -21,6 +21,7 @@ of its nodes, and of its edited pairs."""
 
 _EVERY_PAIR = np.empty(0, np.int16)
 _NOWHERE = np.empty(0, np.bool_)
+_NO_PRICE = np.empty(0)
 _NO_REWARDS = np.empty(0), np.empty(0)
 
 
@@ -44,8 +45,13 @@ class Problem:
     rewards, final, discount : what a step, and the end, are worth
     ends : the time at which the path of each episode ends: T_b, or earlier where a property is decided on it
     with_runs : nodes have runs: then a larger k may allow more at any time
+    price_at : what taking each pair of the model costs if that is a change, at a time, at least for the pairs of a
+        part of the layer; None for nothing
+    rounding : values are tied if they differ by less than this times their size
     least, free : for each time, how many changes must be left to take each pair, and the nodes where any action may be
         taken if the observed one is not available; None for no such limit, and no such node
+    left : for each layer, the most changes that can be left at each node (`tether.core.follow.changes_left`): what no
+        plan needs is not computed; None for all m everywhere
     """
 
     model: Model
@@ -59,8 +65,11 @@ class Problem:
     discount: float
     ends: Ints
     with_runs: bool = False
+    price_at: Callable[[int, Layer], Floats] | None = None
+    rounding: float = ROUNDING
     least: list[Ints] | None = None
     free: list[Flags] | None = None
+    left: list[Ints] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,14 +125,16 @@ def solve(problem: Problem, *, keep: bool = False, progress: Callable[[int, int]
         certain = True
         for nodes, edits, part in layer.parts(_wanted(problem, layer, observed, numbers, path)):
             worth = _NO_REWARDS if is_last else problem.rewards(t, part, edits)
-            goal = Goal(*worth, problem.final, problem.discount, observed)
+            price = _NO_PRICE if problem.price_at is None or is_last else problem.price_at(t, part)
+            goal = Goal(*worth, problem.final, problem.discount, observed, price, problem.rounding)
             offsets = layer.nodes.offsets
             pairs = slice(offsets[nodes.start], offsets[nodes.stop])
-            least, free = (
+            least, free, left = (
                 _at(problem.least, t, is_last, pairs, _EVERY_PAIR),
                 _at(problem.free, t, is_last, nodes, _NOWHERE),
+                _at(problem.left, t, is_last, nodes, _EVERY_PAIR),
             )
-            limits = Limits(kappa[pairs] if kappa.size else kappa, index_of_k, least, free)
+            limits = Limits(kappa[pairs] if kappa.size else kappa, index_of_k, least, free, left)
             certain &= plan_layer(
                 model, part, after_nodes, limits, goal, before[nodes], numbers, after, numbers_after, of_node[nodes],
                 path if part is layer else _in_part(model, part, path), m > 0,

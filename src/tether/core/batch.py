@@ -19,7 +19,11 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 
-__all__ = ["NO_EDITS", "NO_RUNS", "Edits", "Layer", "Model", "Nodes", "Steps", "starts"]
+__all__ = ["NO_EDITS", "NO_RUNS", "Edits", "Layer", "Model", "Nodes", "Steps", "StuckError", "starts"]
+
+
+class StuckError(Exception):
+    """A policy has no action in a state that some causal model leads to."""
 
 
 class Model(NamedTuple):

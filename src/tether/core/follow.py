@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,11 +18,25 @@ from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import kernel
 from tether._kernels.order import first_from
 from tether.core.backward import Choices
-from tether.core.batch import Edits, Layer, Model, Nodes, starts
-from tether.core.plan import find_pair, is_absorbing
+from tether.core.batch import Edits, Layer, Model, Nodes, Steps, starts
+from tether.core.plan import find_pair, is_change
 from tether.core.slots import enter, slots_for, successor
 
-__all__ = ["Links", "Occupied", "Visits", "by_choices", "by_table", "expected_returns", "follow", "links", "visits_of"]
+__all__ = [
+    "Links",
+    "Occupied",
+    "Visits",
+    "by_choices",
+    "by_episode",
+    "by_episode_pairs",
+    "by_policy",
+    "changes_left",
+    "expected_returns",
+    "follow",
+    "links",
+    "take_pairs",
+    "transferred",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +62,12 @@ class Visits:
     edit: Ints
     changed: Ints
     mass: Floats
+
+    def pairs(self, model: Model, layer: Layer) -> Ints:
+        """The pair of the model that each visit takes."""
+        nodes = layer.nodes
+        found: Ints = model.pair_start[nodes.states[self.node]] + self.position - nodes.offsets[self.node]
+        return found
 
 
 class Links(NamedTuple):
@@ -79,6 +100,55 @@ def follow(
     return taken, occupied
 
 
+def changes_left(model: Model, steps: Steps, layers: list[Layer], m: int) -> list[Ints]:
+    """For each layer, the most of m changes that can be left at each node; -1 where no plan with m changes gets."""
+    found = [np.full(layers[0].size, m, np.int16)]
+    for t, (layer, after) in enumerate(pairwise(layers)):
+        left = np.full(after.size, -1, np.int16)
+        slots = slots_for(after.nodes, model.n_states)
+        observed = steps.item(steps.action, t)
+        _changes_left(model, layer.nodes, layer.edits, after.nodes, slots, observed, found[-1], left)
+        found.append(left)
+    return found
+
+
+@kernel
+def _changes_left(
+    model: Model, nodes: Nodes, edits: Edits, after: Nodes, slots: Ints, observed: Ints, left: Ints, left_after: Ints
+) -> None:
+    pair_start, _, row_start, next_state, _ = model
+    node_first, state, run, offset = nodes
+    position, row, influenced, edit_start, edit_next, _ = edits
+    n_states = pair_start.size - 1
+    for b in range(node_first.size - 1):
+        enter(after, b, n_states, slots)
+        for node in range(node_first[b], node_first[b + 1]):
+            begin, end, first = offset[node], offset[node + 1], pair_start[state[node]]
+            if left[node] < 0 or begin == end:
+                continue
+            e, at_observed = first_from(position, begin), find_pair(model, state[node], observed[b])
+            for at in range(begin, end):
+                if left[node] == 0 and at_observed >= 0 and at - begin != at_observed:
+                    continue
+                then = left[node] - is_change(model, state[node], at - begin, observed[b])
+                if then < 0:
+                    continue
+                while e < position.size and position[e] < at:
+                    e += 1
+                is_edited = e < position.size and position[e] == at
+                base = 0
+                if run.size > 0 and not (is_edited and influenced[e] > 0):
+                    base = (run[node] + 1) * n_states
+                    if base + n_states > slots.size:
+                        continue  # such a run is longer than any k of interest
+                successors, start, stop = next_state, row_start[first + at - begin], row_start[first + at - begin + 1]
+                if is_edited:
+                    successors, start, stop = edit_next, edit_start[row[e]], edit_start[row[e] + 1]
+                for i in range(start, stop):
+                    j = successor(slots, base, successors[i])
+                    left_after[j] = max(left_after[j], then)
+
+
 def by_choices(model: Model, layer: Layer, occupied: Occupied, choices: Choices, observed: Ints, most: int) -> Visits:
     """What a plan takes; ``observed`` is the observed action of each episode."""
     n = occupied.node.size
@@ -92,28 +162,82 @@ def by_choices(model: Model, layer: Layer, occupied: Occupied, choices: Choices,
     return Visits(node[:n], changes[:n], position[:n], edit[:n], changed[:n], mass[:n])
 
 
-def visits_of(
-    model: Model, layer: Layer, node: Ints, pairs: Ints, mass: Floats, observed: Ints, changes: Ints | None = None
+def transferred(model: Model, layer: Layer, theirs: Layer, choices: Choices, observed: Ints, usual: Ints) -> Choices:
+    """Choices for the nodes of a layer that were made on that of the same episodes in another copy of the model.
+
+    For a node that they do not know: the observed action, or the pair of its state that ``usual`` numbers. It has as
+    many states as a copy.
+    """
+    if choices.of_node.shape[0] == 0:
+        return choices
+    runs = int(max(theirs.nodes.runs.max(initial=0), layer.nodes.runs.max(initial=0))) + 1
+    known, wanted = (_node_keys(one, usual.size, runs) for one in (theirs, layer))
+    order = np.argsort(known, kind="stable")
+    at = order[np.minimum(np.searchsorted(known, wanted, sorter=order), known.size - 1)]
+    of_node = np.where((known[at] == wanted)[:, None], choices.of_node[at], -1)
+    lost = np.flatnonzero((of_node < 0).any(axis=1))
+    if lost.size:
+        states = layer.nodes.states[lost].astype(np.int64)
+        number = np.empty(lost.size, np.int64)
+        _observed_numbers(model, states, observed[layer.episode()[lost]], usual[states % usual.size], number)
+        of_node[lost] = np.where(of_node[lost] < 0, number[:, None], of_node[lost])
+    return Choices(of_node.astype(choices.of_node.dtype), choices.on_path, choices.columns)
+
+
+def _node_keys(layer: Layer, n_states: int, runs: int) -> Ints:
+    """A number for each node by episode, state (of its copy) and run."""
+    run = layer.nodes.runs.astype(np.int64) if layer.nodes.runs.size else 0
+    keys: Ints = (layer.episode() * n_states + layer.nodes.states.astype(np.int64) % n_states) * runs + run
+    return keys
+
+
+def by_policy(
+    model: Model, layer: Layer, occupied: Occupied, decide: Callable[[Ints], tuple[Ints, Ints, Floats]], observed: Ints
 ) -> Visits:
-    """Visits of nodes (ascending) that take some pairs of the model, with their probabilities."""
-    position = layer.nodes.offsets[node] + pairs - model.pair_start[layer.nodes.states[node]]
-    changed = np.empty(node.size, np.uint8)
-    _changes(model, layer.nodes, node, position, observed, changed)
-    edited = layer.edits.position
-    at = np.searchsorted(edited, position)
-    is_edited = np.zeros(at.size, bool) if edited.size == 0 else edited[np.minimum(at, edited.size - 1)] == position
-    left = np.zeros(node.size, np.int64) if changes is None else changes
-    return Visits(node, left, position, np.where(is_edited, at, -1), changed, mass)
+    """What a policy takes. ``decide`` is asked once for each state, ascending.
+
+    It returns where the pairs of each state begin, the pairs, and the probability of each.
+    """
+    offsets = layer.nodes.offsets
+    going = np.flatnonzero(offsets[occupied.node + 1] > offsets[occupied.node])
+    node, states = occupied.node[going], layer.nodes.states[occupied.node[going]]
+    is_there = np.zeros(model.n_states, np.bool_)
+    is_there[states] = True
+    distinct = np.flatnonzero(is_there)
+    begin, pairs, share = decide(distinct)
+    which = np.empty(model.n_states, np.int64)
+    which[distinct] = np.arange(distinct.size)
+    return _visits(model, layer, node, which[states], begin, pairs, share, occupied.mass[going], observed)
 
 
-def by_table(model: Model, layer: Layer, occupied: Occupied, number: Ints, observed: Ints) -> Visits:
-    """What a policy takes; ``number[b, state]`` is the number of its pair in episode b. Ends take none."""
+def _visits(
+    model: Model, layer: Layer, node: Ints, which: Ints, begin: Ints, pairs: Ints, share: Floats, mass: Floats,
+    observed: Ints,
+) -> Visits:  # fmt: skip
+    """Visits of nodes (ascending); node i takes the pairs of the list ``which[i]``, from ``begin`` on."""
+    n = int(np.sum(np.diff(begin)[which]))
+    out, position, edit = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    changed, weight = np.empty(n, np.uint8), np.empty(n)
+    _take_pairs(
+        model, layer.nodes, layer.edits, node, which, begin, pairs, share, mass, observed, out, position, edit, changed,
+        weight,
+    )  # fmt: skip
+    return Visits(out, np.zeros(n, np.int64), position, edit, changed, weight)
+
+
+def by_episode_pairs(model: Model, layer: Layer, occupied: Occupied, pair: Ints, observed: Ints) -> Visits:
+    """Visits that take the pair ``pair[b]`` wherever episode b is. Ends take none."""
     offsets, first = layer.nodes.offsets, layer.nodes.first
     going = np.flatnonzero(offsets[occupied.node + 1] > offsets[occupied.node])
     node = occupied.node[going]
-    states, owner = layer.nodes.states[node], np.searchsorted(first, node, side="right") - 1
-    pairs = model.pair_start[states] + number[owner, states]
-    return visits_of(model, layer, node, pairs, occupied.mass[going], observed, occupied.changes[going])
+    pairs = pair[np.searchsorted(first, node, side="right") - 1]
+    return take_pairs(model, layer, node, pairs, occupied.mass[going], observed)
+
+
+def take_pairs(model: Model, layer: Layer, node: Ints, pairs: Ints, mass: Floats, observed: Ints) -> Visits:
+    """Visits that take one pair in each of some nodes, ascending."""
+    each = np.arange(node.size + 1)
+    return _visits(model, layer, node, each[:-1], each, pairs, np.ones(node.size), mass, observed)
 
 
 def expected_returns(
@@ -130,7 +254,7 @@ def expected_returns(
             break
         some = visits[t]
         of_pairs, of_edits = rewards(t, layer, slice(None))
-        reward = of_pairs[layer.pairs(model, some.position)].copy()
+        reward = of_pairs[some.pairs(model, layer)]
         edited = some.edit >= 0
         reward[edited] = of_edits[some.edit[edited]]
         total += discount**t * by_episode(layer, some.node, some.mass * reward)
@@ -149,7 +273,7 @@ def links(
     rewards: Floats, by_entry: bool,
 ) -> Links:  # fmt: skip
     """The links of one step; ``rewards`` are those of this time, by pair or by entry of the model."""
-    edits, pairs = layer.edits, layer.pairs(model, visits.position)
+    edits, pairs = layer.edits, visits.pairs(model, layer)
     is_edited = visits.edit >= 0
     row = edits.row[np.maximum(visits.edit, 0)] if edits.row.size else np.zeros(pairs.size, np.int64)
     begin = np.where(is_edited, edits.start[row] if edits.row.size else 0, model.row_start[pairs])
@@ -234,27 +358,39 @@ def _take_choices(
         e = first_from(edited, at)
         out_node[n], out_changes[n], position[n], out_mass[n] = node[i], c, at, mass[i]
         edit[n] = e if e < edited.size and edited[e] == at else -1
-        changed[n] = _is_change(model, s, number, observed[b])
+        changed[n] = is_change(model, s, number, observed[b])
         n += 1
     return n
 
 
 @kernel
-def _is_change(model: Model, s: Any, number: Any, observed: Any) -> Any:
-    """Whether a pair, by its number, changes the observed action; none does in an absorbing state without it."""
-    if observed < 0 or model.pair_action[model.pair_start[s] + number] == observed:
-        return False
-    return find_pair(model, s, observed) >= 0 or not is_absorbing(model, s)
+def _observed_numbers(model: Model, states: Ints, observed: Ints, usual: Ints, out: Ints) -> None:
+    """The number of the observed action among the pairs of each state; that of ``usual`` if it is not available."""
+    for i in range(states.size):
+        number = find_pair(model, states[i], observed[i])
+        out[i] = number if number >= 0 else usual[i]
 
 
 @kernel
-def _changes(model: Model, nodes: Nodes, node: Ints, position: Ints, observed: Ints, changed: Ints) -> None:
+def _take_pairs(
+    model: Model, nodes: Nodes, edits: Edits, node: Ints, which: Ints, begin: Ints, pairs: Ints, share: Floats,
+    mass: Floats, observed: Ints, out: Ints, position: Ints, edit: Ints, changed: Ints, weight: Floats,
+) -> None:  # fmt: skip
+    """Write the visits of each node, one for each pair of its list."""
     first, state, _, offset = nodes
-    b = 0
+    edited, pair_start = edits.position, model.pair_start
+    b, n = 0, 0
     for i in range(node.size):
         while node[i] >= first[b + 1]:
             b += 1
-        changed[i] = _is_change(model, state[node[i]], position[i] - offset[node[i]], observed[b])
+        low = pair_start[state[node[i]]]
+        for j in range(begin[which[i]], begin[which[i] + 1]):
+            at = offset[node[i]] + pairs[j] - low
+            e = first_from(edited, at)
+            out[n], position[n], weight[n] = node[i], at, mass[i] * share[j]
+            edit[n] = e if e < edited.size and edited[e] == at else -1
+            changed[n] = is_change(model, state[node[i]], pairs[j] - low, observed[b])
+            n += 1
 
 
 @kernel

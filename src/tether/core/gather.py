@@ -34,19 +34,18 @@ _HALF, _LOWER = np.int32(16), np.int32(0xFFFF)
 
 
 def gather(
-    model: Model, layer: Layer, after: Nodes, near_after: Ints, kappa_after: Ints, own: Ints, cap: Ints, longest: int
+    model: Model, layer: Layer, after: Nodes, near_after: Ints, kappa_after: Ints, own: Ints, cap: Ints
 ) -> tuple[Ints, Ints]:
     """Distances and κ of the nodes of a layer, from those of the next layer; ``own`` becomes the κ of the pairs.
 
     ``own`` has the threshold of each pair by a rule. If ``cap`` is not empty, the distance is the rule's threshold, up
-    to the ``cap`` of its episode. Runs of more than ``longest`` uninfluenced steps are not allowed.
+    to the ``cap`` of its episode.
     """
     near, kappa = np.empty(layer.size, np.int16), np.empty(layer.size, np.int16)
-    runs = int(after.runs.max(initial=0)) + 1
-    levels = scratch_array(runs * model.n_states, np.int32, touched=after.states.size)
-    arrays = near_after, kappa_after, own, cap, longest, levels, near, kappa
+    levels = scratch_array(model.n_states, np.int32, touched=after.states.size)
+    arrays = near_after, kappa_after, own, cap, levels, near, kappa
     if after.first.size == 2 and use_cores(layer.size):
-        _enter_levels(after, 0, model.n_states, near_after, kappa_after, levels)
+        _enter_levels(after, 0, near_after, kappa_after, levels)
         cuts = np.linspace(0, layer.size, CHUNKS + 1).astype(np.int64)
         _gather_chunks(model, layer.nodes, layer.edits, after, *arrays, cuts)
     else:
@@ -55,26 +54,25 @@ def gather(
 
 
 @kernel
-def _enter_levels(after: Nodes, b: int, n_states: int, near: Ints, kappa: Ints, levels: Ints) -> None:
-    """Enter distance and κ of the nodes of an episode by state (and run): one number of 32 bits, one read for both."""
-    first, state, runs, _ = after
+def _enter_levels(after: Nodes, b: int, near: Ints, kappa: Ints, levels: Ints) -> None:
+    """Enter distance and κ of the nodes of an episode by state: one number of 32 bits, one read for both."""
+    first, state, _, _ = after
     for node in range(first[b], first[b + 1]):
-        run = runs[node] if runs.size > 0 else 0
-        levels[run * n_states + state[node]] = np.int32(near[node]) | np.int32(kappa[node]) << _HALF
+        levels[state[node]] = np.int32(near[node]) | np.int32(kappa[node]) << _HALF
 
 
 @kernel
-def _extremes(next_state: Ints, start: int, stop: int, levels: Ints, base: int, most: int) -> tuple[Any, Any]:
+def _extremes(next_state: Ints, start: int, stop: int, levels: Ints, most: int) -> tuple[Any, Any]:
     """The smallest distance and the largest κ of the successors of a row.
 
     Reading stops once the first is at most 1 and the second at least ``most``: no more can change.
     """
     smallest, largest = np.int32(FAR), np.int32(0)
-    at, end, shift = np.uint64(start), np.uint64(stop), np.uint64(base)  # unsigned: no test for negative indices
+    at, end = np.uint64(start), np.uint64(stop)  # unsigned: no test for negative indices
     while at < end:
         pause = min(at + _AT_ONCE, end)
         for i in range(at, pause):
-            both = levels[shift + np.uint64(next_state[i])]
+            both = levels[np.uint64(next_state[i])]
             smallest, largest = min(smallest, both & _LOWER), max(largest, both >> _HALF)
         at = pause
         if smallest <= 1 and largest >= most:
@@ -85,21 +83,20 @@ def _extremes(next_state: Ints, start: int, stop: int, levels: Ints, base: int, 
 @kernel
 def _gather_nodes(
     model: Model, nodes: Nodes, edits: Edits, after: Nodes, near_after: Ints, kappa_after: Ints, own: Ints, caps: Ints,
-    longest: int, levels: Ints, near: Ints, kappa: Ints, low: int, high: int, enters: bool,
+    levels: Ints, near: Ints, kappa: Ints, low: int, high: int, enters: bool,
 ) -> None:  # fmt: skip
     """Distances and κ of the nodes ``low … high - 1``; ``enters``: those of their successors are entered first."""
     # Records are unpacked first: reading a field within a loop would count references there.
     pair_start, _, row_start, next_state, _ = model
-    node_first, state, run, offset = nodes
+    node_first, state, _, offset = nodes
     position, row, influenced, edit_start, edit_next, _ = edits
-    n_states, with_runs, n_edits = pair_start.size - 1, run.size > 0, position.size
+    n_edits = position.size
     e = first_from(position, offset[low]) if low < high else 0
-    base: Any = np.int64(0)
     for b in range(node_first.size - 1):
         if enters:
-            _enter_levels(after, b, n_states, near_after, kappa_after, levels)
+            _enter_levels(after, b, near_after, kappa_after, levels)
         cap = caps[b] if caps.size > 0 else 0
-        most = cap - 1 if cap > 0 and not with_runs else FAR
+        most = cap - 1 if cap > 0 else FAR
         for node in range(max(low, node_first[b]), min(high, node_first[b + 1])):
             begin, end = offset[node], offset[node + 1]
             if begin == end:
@@ -107,11 +104,11 @@ def _gather_nodes(
                 continue
             first = pair_start[state[node]]
             nearest, lowest = FAR, FAR
-            if not with_runs and (e == n_edits or position[e] >= end):  # most nodes: no row of theirs is edited
+            if e == n_edits or position[e] >= end:  # most nodes: no row of theirs is edited
                 stop = row_start[first]
                 for at in range(begin, end):
                     start, stop = stop, row_start[first + at - begin + 1]
-                    closest, worst = _extremes(next_state, start, stop, levels, base, most)
+                    closest, worst = _extremes(next_state, start, stop, levels, most)
                     nearest = min(nearest, closest + 1)
                     worst = max(worst, own[at], min(closest + 1, cap))
                     own[at] = worst
@@ -121,37 +118,30 @@ def _gather_nodes(
             for at in range(begin, end):
                 is_edited = e < n_edits and position[e] == at
                 is_influenced = is_edited and influenced[e] > 0
-                base, too_long = 0, False
-                if with_runs and not is_influenced:
-                    too_long = run[node] + 1 > longest
-                    base = (run[node] + 1) * n_states
-                if too_long:
-                    closest, worst = FAR, FAR
-                elif is_edited:
+                if is_edited:
                     r = row[e]
                     start, stop = edit_start[r], edit_start[r + 1]
-                    closest, worst = _extremes(edit_next, start, stop, levels, base, most)
+                    closest, worst = _extremes(edit_next, start, stop, levels, most)
                 else:
                     x = first + at - begin
                     start, stop = row_start[x], row_start[x + 1]
-                    closest, worst = _extremes(next_state, start, stop, levels, base, most)
+                    closest, worst = _extremes(next_state, start, stop, levels, most)
                 distance = 1 if is_influenced else min(closest + 1, FAR)
                 worst = max(worst, own[at], min(distance, cap))
                 own[at] = worst
                 nearest, lowest = min(nearest, distance), min(lowest, worst)
                 e += is_edited
-            base = 0
             near[node], kappa[node] = nearest, lowest
 
 
 @parallel_kernel
 def _gather_chunks(
     model: Model, nodes: Nodes, edits: Edits, after: Nodes, near_after: Ints, kappa_after: Ints, own: Ints, caps: Ints,
-    longest: int, levels: Ints, near: Ints, kappa: Ints, cuts: Ints,
+    levels: Ints, near: Ints, kappa: Ints, cuts: Ints,
 ) -> None:  # fmt: skip
     for c in numba.prange(cuts.size - 1):
         _gather_nodes(
-            model, nodes, edits, after, near_after, kappa_after, own, caps, longest, levels, near, kappa, cuts[c],
+            model, nodes, edits, after, near_after, kappa_after, own, caps, levels, near, kappa, cuts[c],
             cuts[c + 1], False,
         )  # fmt: skip
 

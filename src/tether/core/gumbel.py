@@ -201,6 +201,32 @@ def _row(
     return 0.5 * distance
 
 
+@kernel
+def row_of_pair(
+    row_start: Ints, nominal_next: Ints, nominal: Floats, pair: int, outcome: int, is_certain: bool, weight: Floats,
+    begin: int, next_state: Ints, probability: Floats, ratio: Floats, item: Ints, height: Floats,
+) -> tuple[int, float]:  # fmt: skip
+    """Write the counterfactual row of a pair from ``begin`` on; returns how many outcomes it has, and its strength.
+
+    ``weight`` has the observed row by state, ``is_certain`` says that it has one outcome; the last three are scratch.
+    """
+    low, high = row_start[pair], row_start[pair + 1]
+    possible, o, p_o = -1, -1, 0.0
+    if outcome >= 0:
+        o, p_o = low + first_from(nominal_next[low:high], outcome), weight[outcome]
+        o = o if o < high and nominal_next[o] == outcome else -1
+        possible = _possible(nominal_next, nominal, low, high, weight, is_certain, o, p_o)
+    if possible < 0:
+        for e in range(low, high):
+            next_state[begin + e - low] = nominal_next[e]
+            probability[begin + e - low] = nominal[e]
+        return high - low, 0.0
+    strength = _row(
+        nominal_next, nominal, low, high, weight, o, p_o, begin, next_state, probability, ratio, item, height
+    )
+    return possible, strength
+
+
 class Seen(NamedTuple):
     """Observed rows, one after the other: row w leads to ``next_state[start[w]:start[w + 1]]``."""
 
@@ -237,23 +263,12 @@ def gumbel_rows(
     for i in range(pairs.size):
         if i == 0 or which[i] != which[i - 1]:
             _set_weights(seen, which[i], weight, 1.0)
-        low, high, begin = row_start[pairs[i]], row_start[pairs[i] + 1], start[i]
         is_certain = seen.start[which[i] + 1] - seen.start[which[i]] == 1
-        possible, o, p_o = -1, -1, 0.0
-        if outcome[i] >= 0:
-            o, p_o = low + first_from(nominal_next[low:high], outcome[i]), weight[outcome[i]]
-            o = o if o < high and nominal_next[o] == outcome[i] else -1
-            possible = _possible(nominal_next, nominal, low, high, weight, is_certain, o, p_o)
-        if possible < 0:
-            for e in range(low, high):
-                next_state[begin + e - low] = nominal_next[e]
-                probability[begin + e - low] = nominal[e]
-            strength[i], start[i + 1] = 0.0, begin + high - low
-        else:
-            strength[i] = _row(
-                nominal_next, nominal, low, high, weight, o, p_o, begin, next_state, probability, ratio, item, height
-            )
-            start[i + 1] = begin + possible
+        count, strength[i] = row_of_pair(
+            row_start, nominal_next, nominal, pairs[i], outcome[i], is_certain, weight, start[i], next_state,
+            probability, ratio, item, height,
+        )  # fmt: skip
+        start[i + 1] = start[i] + count
         if i == pairs.size - 1 or which[i] != which[i + 1]:
             _set_weights(seen, which[i], weight, 0.0)
 

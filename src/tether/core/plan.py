@@ -25,17 +25,21 @@ from tether._kernels.parallel import CHUNKS, use_cores
 from tether.core.batch import Edits, Layer, Model, Nodes
 from tether.core.slots import enter, slots_for, successor
 
-__all__ = ["ROUNDING", "Goal", "Limits", "Numbers", "OnPath", "find_pair", "is_absorbing", "plan_layer"]
+__all__ = ["ROUNDING", "Goal", "Limits", "Numbers", "OnPath", "find_pair", "is_absorbing", "is_change", "plan_layer"]
 
 ROUNDING = 8 * 2.0**-52
 """Values are tied if they differ by less than this times their size."""
+
+_NO_PRICE = read_only(np.empty(0))
 
 
 class Goal(NamedTuple):
     """What a step is worth: expected rewards by pair of the model and by edited pair of the layer; final rewards; γ.
 
     ``observed`` is the observed action of each episode; any other action is a change. If it is negative, no action is a
-    change. In an absorbing state without the observed action, no action is a change.
+    change. In an absorbing state without the observed action, no action is a change. ``price`` is what taking each pair
+    of the model costs if that is a change (empty: nothing). Values are tied if they differ by less than ``rounding``
+    times their size.
     """
 
     reward: Floats
@@ -43,6 +47,8 @@ class Goal(NamedTuple):
     final: Floats
     discount: float
     observed: Ints
+    price: Floats = _NO_PRICE
+    rounding: float = ROUNDING
 
 
 class Limits(NamedTuple):
@@ -50,12 +56,14 @@ class Limits(NamedTuple):
 
     ``least`` is how many changes must be left to take each pair (empty: as many as taking it uses). ``free`` marks
     nodes where any action may be taken if the observed one is not available, and none is a change (empty: nowhere).
+    ``left`` is the most changes that can be left at each node (empty: all of them): V for more is not computed.
     """
 
     kappa: Ints
     index_of_k: Ints
     least: Ints
     free: Flags
+    left: Ints
 
 
 class Numbers(NamedTuple):
@@ -107,7 +115,9 @@ def plan_layer(
     observed outcome: the values are then wrong.
     """
     slots = slots_for(after, model.n_states)
-    goal = goal._replace(reward=read_only(goal.reward), edit_reward=read_only(goal.edit_reward))
+    goal = goal._replace(
+        reward=read_only(goal.reward), edit_reward=read_only(goal.edit_reward), price=read_only(goal.price)
+    )
     arrays = model, layer.nodes, layer.edits, after, slots, limits, goal, before, numbers, values_after, numbers_after
     if with_nodes and after.first.size == 2 and use_cores(layer.size):
         enter(after, 0, model.n_states, slots)
@@ -138,6 +148,14 @@ def is_absorbing(model: Model, s: Any) -> Any:
         if model.row_start[x + 1] - start != 1 or model.next_state[start] != s:
             return False
     return model.pair_start[s] < model.pair_start[s + 1]
+
+
+@kernel
+def is_change(model: Model, s: Any, number: Any, observed: Any) -> Any:
+    """Whether a pair, by its number, changes the observed action; none does in an absorbing state without it."""
+    if observed < 0 or model.pair_action[model.pair_start[s] + number] == observed:
+        return False
+    return find_pair(model, s, observed) >= 0 or not is_absorbing(model, s)
 
 
 @kernel
@@ -207,9 +225,12 @@ def _plan_path(
             if is_edited:
                 next_state, probability, gain = edits.next_state, edits.probability, goal.edit_reward[e]
                 start, stop = edits.start[edits.row[e]], edits.start[edits.row[e] + 1]
+            if number != observed and goal.price.size > 0:
+                gain -= goal.price[r]
             rest, size = 0.0, 0.0
             if number == observed and path.known[b] > 0:
-                rest, size = path.value[b, ki], abs(path.value[b, ki])
+                rest = probability[start] * path.value[b, ki]  # 1, unless what leaves the path counts as a reward
+                size = abs(rest)
                 certain &= stop - start == 1 and next_state[start] == path.outcome[b]
             else:
                 for i in range(start, stop):
@@ -219,7 +240,7 @@ def _plan_path(
             value = gain + goal.discount * rest
             tried[number] = -np.inf if np.isnan(value) else value  # NaN is 0·(-∞): the discount is 0
             best, largest = max(best, tried[number]), max(largest, abs(gain) + goal.discount * size)
-        least = best - ROUNDING * path.steps * largest
+        least = best - goal.rounding * path.steps * largest
         chosen = observed
         if not tried[chosen] >= least:
             chosen = 0
@@ -247,8 +268,8 @@ def _plan_nodes(
     pair_start, _, row_start, next_state, probability = model
     node_first, state, run, offset = nodes
     position, row, influenced, edit_start, edit_next, edit_probability = edits
-    reward, edit_reward, final, discount, observed_actions = goal
-    kappa, index_of_k, least, free = limits
+    reward, edit_reward, final, discount, observed_actions, price, rounding = goal
+    kappa, index_of_k, least, free, lefts = limits
     n_states, with_runs, n_edits = pair_start.size - 1, run.size > 0, position.size
     n_ks, columns, sized = numbers.n_ks, numbers.columns, numbers.sized
     columns_after, last_k_after = numbers_after.columns, numbers_after.n_ks - 1
@@ -264,6 +285,9 @@ def _plan_nodes(
         observed = observed_actions[b]
         for node in range(max(low, node_first[b]), min(high, node_first[b + 1])):
             s, begin, end = state[node], offset[node], offset[node + 1]
+            columns_here = columns if lefts.size == 0 else min(columns, lefts[node] + 1)
+            if columns_here == 0:
+                continue
             if begin == end:
                 for c in range(n_ks * columns):
                     before[node, sized + c] = final[s]
@@ -279,7 +303,7 @@ def _plan_nodes(
             while e < n_edits and position[e] < begin:
                 e += 1
             first_edit = e
-            tries = 1 if columns == 1 and not all_free else end - begin + 1
+            tries = 1 if columns_here == 1 and not all_free else end - begin + 1
             for turn in range(tries):
                 number = at_observed if turn == 0 else turn - 1
                 if turn == 1:
@@ -312,14 +336,16 @@ def _plan_nodes(
                         next_state, probability, row_start[x], row_start[x + 1], slots, base,
                         after, skip, width_after, total,
                     )  # fmt: skip
+                shift = 0 if number == at_observed or all_free else 1
+                if shift > 0 and price.size > 0:
+                    gain -= price[x]
                 if sized:
                     size = max(size, abs(gain) + discount * total[0])
-                shift = 0 if number == at_observed or all_free else 1
                 from_c = shift if least.size == 0 else max(shift, least[at])
-                tie = ROUNDING * size
+                tie = rounding * size
                 for ki in range(from_k, n_ks):
                     source = sized + min(ki, last_k_after) * columns_after
-                    for c in range(from_c, columns):
+                    for c in range(from_c, columns_here):
                         # If there are more changes than steps, the last change has no use.
                         value = gain + discount * total[source + min(c - shift, columns_after - 1)]
                         if value > best[ki * columns + c] + tie:

@@ -17,7 +17,7 @@ import numpy as np
 from tether._foundation.arrays import Flags, Floats, Ints
 from tether.core.follow import Links
 
-__all__ = ["Chances", "Replays", "chances"]
+__all__ = ["Chances", "Replays", "chances", "merged", "onward"]
 
 MOST_RETURNS = 50_000
 """How many (node, return) at one time an episode may have before its returns are rounded."""
@@ -115,16 +115,16 @@ def _pass(
             many |= np.bincount(replays.episode[t][at], minlength=n) > most
             kept = ~many[replays.episode[t][at]]
             at, earned, mass = at[kept], earned[kept], mass[kept]
-        at, earned, mass = _onward(replays.links[t], at, earned, mass, weight)
+        at, earned, mass = onward(replays.links[t], at, earned, mass, weight)
         owner = replays.episode[t + 1][at]
         if side:
             round_to = np.floor if side < 0 else np.ceil
             earned = round_to(earned / width[owner]) * width[owner]
-        at, earned, mass = _merged(at, earned, mass, close[owner])
+        at, earned, mass = merged(at, earned, mass, close[owner])
     return worse, better, many
 
 
-def _onward(step: Links, at: Ints, earned: Floats, mass: Floats, weight: float) -> tuple[Ints, Floats, Floats]:
+def onward(step: Links, at: Ints, earned: Floats, mass: Floats, weight: float) -> tuple[Ints, Floats, Floats]:
     """Where nodes with returns lead, with what return and how likely."""
     order = np.argsort(step.source, kind="stable")
     begin = np.searchsorted(step.source[order], at)
@@ -137,7 +137,7 @@ def _onward(step: Links, at: Ints, earned: Floats, mass: Floats, weight: float) 
     return step.target[link], earned[owner] + weight * step.reward[link], chance[some]
 
 
-def _merged(at: Ints, earned: Floats, mass: Floats, close: Floats) -> tuple[Ints, Floats, Floats]:
+def merged(at: Ints, earned: Floats, mass: Floats, close: Floats) -> tuple[Ints, Floats, Floats]:
     """Equal nodes with equal returns taken together; returns that differ by a thousandth of a rounding are equal."""
     order = np.lexsort((earned, at))
     at, earned = at[order], earned[order]

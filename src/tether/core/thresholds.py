@@ -25,6 +25,7 @@ observed support, which `published` and `printed` look for.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -35,10 +36,15 @@ from tether._kernels.jit import kernel
 from tether.core.batch import NO_EDITS, NO_RUNS, Edits, Layer, Model, Nodes, Steps, starts
 from tether.core.condition import make_nodes, successors
 from tether.core.gather import FAR, gather
+from tether.core.plan import is_change
+from tether.core.slots import enter, slots_for, successor
 
-__all__ = ["Kappa", "Rule", "own_thresholds", "thresholds", "with_runs"]
+__all__ = ["Forbidden", "Kappa", "Rule", "own_thresholds", "thresholds", "with_runs"]
 
 _NONE = np.empty(0, np.int64)
+
+Forbidden = Callable[[int, Ints], Flags]
+"""Which of some pairs of the model, ascending, may not be advised at time t."""
 
 Rule = Literal["definition", "published", "printed", "assured"]
 
@@ -60,17 +66,19 @@ def thresholds(
     ended: Flags | None,
     up_to: int,
     *,
-    forbidden: Flags | None = None,
+    forbidden: Forbidden | None = None,
     loose: bool = False,
+    m: int | None = None,
 ) -> Kappa:
     """κ under a rule; influence is what the edits of the layers say. ``up_to`` is the largest k of interest.
 
-    ``ended`` marks the states that end a path, ``forbidden`` the pairs of the model that may not be advised: no k
-    allows them, unless they repeat the observed action. Layers are ``loose`` if they may hold more than can be reached.
+    ``ended`` marks the states that end a path, ``forbidden`` the pairs that may not be advised at a time: no k allows
+    them, unless they repeat the observed action, or no action there is a change. Layers are ``loose`` if they may hold
+    more than can be reached. With ``m`` nodes (state, run) are only those that at most m changes lead to.
     """
-    T, lengths = len(layers) - 1, steps.lengths
     if rule == "assured":
-        layers = with_runs(model, layers, up_to)
+        return _assured(model, steps, layers, ended, up_to, forbidden, m)
+    T, lengths = len(layers) - 1, steps.lengths
     own = None if rule == "definition" else own_thresholds(model, steps, layers, rule, ended, loose=loose)
     near = np.full(layers[T].size, FAR, np.int16)
     kappa, of_pairs = np.ones(layers[T].size, np.int16), []
@@ -78,22 +86,34 @@ def thresholds(
         left = np.maximum(lengths - t + 1, 1)
         if own is None:  # the distance is the rule's own threshold: one pass finds both
             each, cap = np.ones(layers[t].n_pairs, np.int16), left
-        elif rule == "assured":
-            each, cap = own[t], _NONE
         else:
             each, cap = np.minimum(own[t], layers[t].by_pair(left)).astype(np.int16), _NONE
         if forbidden is not None:
-            each[_advised(model, layers[t], forbidden, steps.item(steps.action, t))] = FAR
-        near, kappa = _gather_parts(model, layers[t], layers[t + 1].nodes, near, kappa, each, cap, up_to - 1)
+            each[_advised(model, layers[t], forbidden, t, steps.item(steps.action, t))] = FAR
+        near, kappa = _gather_parts(model, layers[t], layers[t + 1].nodes, near, kappa, each, cap)
         kappa[_stuck(layers[t], lengths > t, ended)] = FAR
         of_pairs.append(each)
     return Kappa(layers, of_pairs[::-1], kappa)
 
 
-def _advised(model: Model, layer: Layer, which: Flags, observed: Ints) -> Ints:
-    """The pairs of a layer, by position, that are among ``which`` and do not repeat the observed action."""
-    pairs = layer.pairs(model)
-    return np.flatnonzero(which[pairs] & (model.pair_action[pairs] != layer.by_pair(observed)))
+def _advised(model: Model, layer: Layer, which: Forbidden, t: int, observed: Ints) -> Ints:
+    """The pairs of a layer, by position, that are among ``which`` and would change the observed action."""
+    pairs, own = layer.pairs(model), layer.by_pair(observed)
+    at = np.flatnonzero(model.pair_action[pairs] != own)
+    distinct, place = np.unique(pairs[at], return_inverse=True)
+    at = at[which(t, distinct)[place]]
+    found: Ints = at[_which_change(model, layer.nodes, layer.node_of(at), at, own[at])]
+    return found
+
+
+@kernel
+def _which_change(model: Model, nodes: Nodes, node: Ints, position: Ints, observed: Ints) -> Flags:
+    """Whether taking each of some pairs, by node and position, is a change."""
+    found = np.empty(node.size, np.bool_)
+    for i in range(node.size):
+        number = position[i] - nodes.offsets[node[i]]
+        found[i] = is_change(model, nodes.states[node[i]], number, observed[i])
+    return found
 
 
 def _stuck(layer: Layer, goes_on: Flags, ended: Flags | None) -> Ints:
@@ -118,14 +138,14 @@ def own_thresholds(
 
 
 def _gather_parts(
-    model: Model, layer: Layer, after: Nodes, near_after: Ints, kappa_after: Ints, own: Ints, cap: Ints, longest: int
+    model: Model, layer: Layer, after: Nodes, near_after: Ints, kappa_after: Ints, own: Ints, cap: Ints
 ) -> tuple[Ints, Ints]:
     """`gather` for a layer that may come in parts."""
     near, kappa = np.empty(layer.size, np.int16), np.empty(layer.size, np.int16)
     offsets = layer.nodes.offsets
     for nodes, _, part in layer.uniform(near_after, kappa_after).parts():
         pairs = own[offsets[nodes.start] : offsets[nodes.stop]]
-        near[nodes], kappa[nodes] = gather(model, part, after, near_after, kappa_after, pairs, cap, longest)
+        near[nodes], kappa[nodes] = gather(model, part, after, near_after, kappa_after, pairs, cap)
     return near, kappa
 
 
@@ -135,7 +155,7 @@ def _distances(model: Model, steps: Steps, layers: list[Layer]) -> list[Ints]:
     for t in range(len(layers) - 2, -1, -1):
         own, cap = np.ones(layers[t].n_pairs, np.int16), np.full(len(steps), FAR, np.int64)
         zeros = np.zeros(near.size, np.int16)
-        near, _ = _gather_parts(model, layers[t], layers[t + 1].nodes, near, zeros, own, cap, 0)
+        near, _ = _gather_parts(model, layers[t], layers[t + 1].nodes, near, zeros, own, cap)
         found.append(own)
     return found[::-1]
 
@@ -154,7 +174,7 @@ def _published(model: Model, steps: Steps, layers: list[Layer], ended: Flags | N
     for t in range(T - 1, -1, -1):
         layer, own = rollout[t], np.ones(rollout[t].n_pairs, np.int16)
         zeros = np.zeros(distance[-1].size, np.int16)
-        near, _ = gather(model, layer, rollout[t + 1].nodes, distance[-1], zeros, own, _NONE, 0)
+        near, _ = gather(model, layer, rollout[t + 1].nodes, distance[-1], zeros, own, _NONE)
         distance.append(_support_distance(model, steps, layer.nodes, t, near))
     distance.reverse()
     found = []
@@ -164,7 +184,7 @@ def _published(model: Model, steps: Steps, layers: list[Layer], ended: Flags | N
         after = rollout[t + 1].nodes
         far = np.full(after.states.size, FAR, np.int16)
         furthest = _without_ended(distance[t + 1], after, ended)
-        _gather_parts(model, layer, after, far, furthest, own, _NONE, 0)
+        _gather_parts(model, layer, after, far, furthest, own, _NONE)
         found.append(own)
     return found
 
@@ -177,7 +197,7 @@ def _printed(model: Model, steps: Steps, layers: list[Layer], ended: Flags | Non
     zeros = np.zeros(around.size, np.int16)
     for _ in range(steps.longest + 1):
         own = np.ones(around.n_pairs, np.int16)
-        near, _ = gather(model, around, around.nodes, depth, zeros, own, _NONE, 0)
+        near, _ = gather(model, around, around.nodes, depth, zeros, own, _NONE)
         nearer = np.minimum(near, depth)
         if np.array_equal(nearer, depth):
             break
@@ -185,7 +205,7 @@ def _printed(model: Model, steps: Steps, layers: list[Layer], ended: Flags | Non
     found, far, furthest = [], np.full(depth.size, FAR, np.int16), _without_ended(depth, around.nodes, ended)
     for layer in layers[:-1]:
         own = np.ones(layer.n_pairs, np.int16)
-        gather(model, Layer(layer.nodes, NO_EDITS), around.nodes, far, furthest, own, _NONE, 0)
+        gather(model, Layer(layer.nodes, NO_EDITS), around.nodes, far, furthest, own, _NONE)
         found.append(own)
     return found
 
@@ -264,15 +284,104 @@ def _support_distance(model: Model, steps: Steps, nodes: Nodes, t: int, near: In
     return near
 
 
-def with_runs(model: Model, layers: list[Layer], up_to: int) -> list[Layer]:
+def _assured(
+    model: Model, steps: Steps, layers: list[Layer], ended: Flags | None, up_to: int, forbidden: Forbidden | None,
+    m: int | None,
+) -> Kappa:  # fmt: skip
+    """κ of pairs that no run of k uninfluenced steps may follow, whatever happens.
+
+    For each k a node has a *limit*: the longest run of uninfluenced steps just passed from which it is allowed.
+    An influenced pair is allowed after any run, if its successors are after none. Another one makes the run longer by
+    one: it must stay below k, and within the limits of its successors.
+    """
+    T, found = len(layers) - 1, with_runs(model, layers, up_to, steps, m)
+    limit, of_pairs = np.full((layers[T].size, up_to), FAR, np.int16), []
+    kappa = np.ones(found[T].size, np.int16)
+    for t in range(T - 1, -1, -1):
+        layer, runs = layers[t], found[t].nodes
+        allowed = np.ones(layer.n_pairs, np.bool_)
+        if forbidden is not None:
+            allowed[_advised(model, layer, forbidden, t, steps.item(steps.action, t))] = False
+        own, kappa = np.empty(found[t].n_pairs, np.int16), np.ones(runs.size, np.int16)
+        here, after, offsets = np.empty((layer.size, up_to), np.int16), layers[t + 1].nodes, layer.nodes.offsets
+        copies, slots = _copies(model, layer.nodes, runs), slots_for(after, model.n_states)
+        for nodes, _, part in layer.parts():
+            arrays = limit, allowed[offsets[nodes.start] : offsets[nodes.stop]], copies[nodes.start : nodes.stop + 1]
+            _limit_runs(model, part.nodes, part.edits, after, slots, *arrays, runs, here[nodes], own, kappa)
+        here[_stuck(layer, steps.lengths > t, ended)] = -1
+        kappa[_stuck(found[t], steps.lengths > t, ended)] = FAR
+        limit = here
+        of_pairs.append(own)
+    return Kappa(found, of_pairs[::-1], kappa)
+
+
+def _copies(model: Model, nodes: Nodes, runs: Nodes) -> Ints:
+    """Where the nodes (state, run) of each node begin; and how many there are."""
+    base = _locate(model, nodes, runs)
+    return np.searchsorted(base, np.arange(nodes.size + 1))
+
+
+@kernel
+def _limit_runs(
+    model: Model, nodes: Nodes, edits: Edits, after: Nodes, slots: Ints, limit_after: Ints, allowed: Flags,
+    copies: Ints, run_nodes: Nodes, limit: Ints, own: Ints, kappa: Ints,
+) -> None:  # fmt: skip
+    """Write the limits of nodes, for k = 1, 2, …; and κ of the pairs and nodes of the copies with runs."""
+    pair_start, _, row_start, next_state, _ = model
+    node_first, state, _, offset = nodes
+    position, row, influenced, edit_start, edit_next, _ = edits
+    _, _, run, run_offset = run_nodes
+    n_states, most, e = pair_start.size - 1, limit.shape[1], 0
+    of_pair = np.empty(most, np.int16)
+    for b in range(node_first.size - 1):
+        enter(after, b, n_states, slots)
+        for node in range(node_first[b], node_first[b + 1]):
+            begin, end = offset[node], offset[node + 1]
+            for k in range(most):
+                limit[node, k] = FAR if begin == end else -1
+            for v in range(copies[node], copies[node + 1]):
+                kappa[v] = 1 if begin == end else FAR
+            for at in range(begin, end):
+                is_edited = e < position.size and position[e] == at
+                successors, x = next_state, pair_start[state[node]] + at - begin
+                start, stop = row_start[x], row_start[x + 1]
+                if is_edited:
+                    successors, start, stop = edit_next, edit_start[row[e]], edit_start[row[e] + 1]
+                of_pair[:] = FAR if allowed[at] else -1
+                for i in range(start, stop):
+                    j = successor(slots, 0, successors[i])
+                    for k in range(most):
+                        of_pair[k] = min(of_pair[k], limit_after[j, k])
+                is_influenced = is_edited and influenced[e] > 0
+                for k in range(most):
+                    if is_influenced:
+                        of_pair[k] = FAR if of_pair[k] >= 0 else -1
+                    else:
+                        of_pair[k] = max(min(of_pair[k], k) - 1, -1)
+                    limit[node, k] = max(limit[node, k], of_pair[k])
+                for v in range(copies[node], copies[node + 1]):
+                    k = 0
+                    while k < most and of_pair[k] < run[v]:
+                        k += 1
+                    own[run_offset[v] + at - begin] = k + 1 if k < most else FAR
+                    kappa[v] = min(kappa[v], own[run_offset[v] + at - begin])
+                e += is_edited
+
+
+def with_runs(
+    model: Model, layers: list[Layer], up_to: int, steps: Steps | None = None, m: int | None = None
+) -> list[Layer]:
     """The layers with nodes (state, run), for runs of less than ``up_to`` uninfluenced steps.
 
-    The run of a node is the number of uninfluenced steps just passed.
+    The run of a node is the number of uninfluenced steps just passed. With ``m`` only nodes that at most m changes of
+    the observed steps lead to.
     """
     first, state = layers[0].nodes.first, layers[0].nodes.states
     run, found = np.zeros(state.size, np.int32), []
-    stamp = np.zeros((min(len(layers), up_to) + 1) * model.n_states, np.int64)
-    for layer in layers:
+    left = np.full(state.size, FAR if m is None else m, np.int16)
+    places = (min(len(layers), up_to) + 1) * model.n_states
+    stamp, left_at = np.zeros(places, np.int64), np.zeros(places, np.int16)
+    for t, layer in enumerate(layers):
         base = _locate(model, layer.nodes, Nodes(first, state, NO_RUNS, first))
         nodes = Nodes(first, state, run, starts(np.diff(layer.nodes.offsets)[base]))
         found.append(_copied(layer.whole(), base, nodes))
@@ -280,9 +389,14 @@ def with_runs(model: Model, layers: list[Layer], up_to: int) -> list[Layer]:
             break
         wide = state.astype(np.int64)
         reads = model.row_start[model.pair_start[wide + 1]] - model.row_start[model.pair_start[wide]]
-        out, first = np.empty(int(reads.sum()), np.int64), np.empty(first.size, np.int64)
-        n = _run_successors(model, nodes, found[-1].edits, stamp, up_to - 1, first, out)
+        out = np.empty(min(int(reads.sum()), (first.size - 1) * places), np.int64)
+        first = np.empty(first.size, np.int64)
+        observed = np.full(first.size - 1, -1) if steps is None else steps.item(steps.action, t)
+        arrays = model, nodes, found[-1].edits, observed, left, stamp, left_at
+        left = np.empty(out.size, np.int16)
+        n = _run_successors(*arrays, up_to - 1, first, out, left)
         state, run = (out[:n] // up_to).astype(np.int32), (out[:n] % up_to).astype(np.int32)
+        left = left[:n].copy()
     return found
 
 
@@ -298,8 +412,15 @@ def _copied(layer: Layer, base: Ints, nodes: Nodes) -> Layer:
 
 
 @kernel
-def _run_successors(model: Model, nodes: Nodes, edits: Edits, stamp: Ints, longest: int, first: Ints, out: Ints) -> int:
-    """Write the keys state · (longest + 1) + run of the nodes that follow, ascending for each episode."""
+def _run_successors(
+    model: Model, nodes: Nodes, edits: Edits, observed: Ints, left: Ints, stamp: Ints, left_at: Ints, longest: int,
+    first: Ints, out: Ints, left_after: Ints,
+) -> int:  # fmt: skip
+    """Write the keys state · (longest + 1) + run of the nodes that follow, ascending for each episode.
+
+    ``left`` has the changes that can be left at each node; ``left_after`` gets those at each node that follows.
+    ``left_at`` is scratch, by run and state.
+    """
     pair_start, _, row_start, next_state, _ = model
     node_first, state, run, offset = nodes
     position, row, influenced, edit_start, edit_next, _ = edits
@@ -315,20 +436,26 @@ def _run_successors(model: Model, nodes: Nodes, edits: Edits, stamp: Ints, longe
                 after = run[node] + 1
                 if is_edited and influenced[e] > 0:
                     after = 0
-                if after <= longest:
-                    successor, start, stop = next_state, 0, 0
+                then = left[node] - is_change(model, state[node], at - begin, observed[b])
+                if after <= longest and then >= 0:
+                    successors, start, stop = next_state, 0, 0
                     if is_edited:
-                        successor, start, stop = edit_next, edit_start[row[e]], edit_start[row[e] + 1]
+                        successors, start, stop = edit_next, edit_start[row[e]], edit_start[row[e] + 1]
                     else:
                         x = pair_start[state[node]] + at - begin
                         start, stop = row_start[x], row_start[x + 1]
                     for i in range(start, stop):
-                        place = after * n_states + successor[i]
+                        place = after * n_states + successors[i]
                         if stamp[place] != clock:
                             stamp[place] = clock
-                            out[n] = np.int64(successor[i]) * (longest + 1) + after
+                            left_at[place] = then
+                            out[n] = np.int64(successors[i]) * (longest + 1) + after
                             n += 1
+                        elif then > left_at[place]:
+                            left_at[place] = then
                 e += is_edited
         out[first[b] : n].sort()
+        for i in range(first[b], n):
+            left_after[i] = left_at[out[i] % (longest + 1) * n_states + out[i] // (longest + 1)]
     first[node_first.size - 1] = n
     return n

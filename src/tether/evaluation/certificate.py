@@ -1,7 +1,11 @@
 """Certificates: does a gain hold under every causal model, only under stable ones, or only under Gumbel-max?
 
-Here and everywhere, "every causal model" means every one that agrees with the MDP and with the observed episode. The
-MDP itself is taken as right.
+Here and everywhere, "every causal model" means every one that agrees with the MDP and with the observed episode, and in
+which the luck of one step says nothing about the luck of another. The MDP itself is taken as right. Two numbers go
+beyond these models: the range if the luck of different steps may be related in any way (`tether.core.related`), and how
+strong hidden causes of actions and outcomes must be to undo the gain (`tether.conditioning.model_sets.Confounding`).
+If the MDP was learned, the sentence says so; and no gain is said to hold if some advised action was seen fewer than
+`ENOUGH` times: the probabilities of such a plan are too often wrong.
 """
 
 from __future__ import annotations
@@ -12,32 +16,49 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from tether._foundation.markup import html_table
-from tether._foundation.rounding import gain_of, rounding_of
-from tether._foundation.words import counted, number, percent
+from tether._foundation.rounding import ROUNDING, gain_of, rounding_of
+from tether._foundation.words import at_most_three_digits, counted, number, of_100, percent, three_digits
+from tether.conditioning.model_sets import (
+    EVERY_MODEL,
+    IN_WORDS,
+    UNRELATED_LUCK,
+    Assumption,
+    check_gamma,
+    has_copies,
+    model_set,
+)
 from tether.conditioning.sampled import SampledGumbelMax
-from tether.conditioning.sets import Assumption, has_copies, model_set
 from tether.errors import QueryError
-from tether.evaluation.ranges import Range, ranges_with_breakdown
+from tether.evaluation.evaluate import evaluate_policy
+from tether.evaluation.following import follow
+from tether.evaluation.plan_risk import chances_over
+from tether.evaluation.ranges import Range, ranges_with_breakdown, survival
 from tether.model.properties import Property, make_property
-from tether.plan.backward import observed_value
-from tether.plan.objective import asked
-from tether.plan.plan import Plan
+from tether.observation.changes import is_change
+from tether.plan.best_values import observed_value
+from tether.plan.objective import asked, asked_set
+from tether.plan.plan_record import PlanRecord
+from tether.plan.policy import shares_of_pairs
 
 if TYPE_CHECKING:
-    from tether.conditioning.conditioned import CounterfactualMDP
+    from tether.conditioning.counterfactual_record import CounterfactualRecord
 
 __all__ = [
-    "EVERY_MODEL",
+    "ENOUGH",
     "MOST_NODES",
     "VERDICTS",
     "Certificate",
     "Certified",
     "certify",
+    "least_sightings",
+    "strength_in_words",
     "verdict_number",
     "why_uncertified",
 ]
 
-Verdict = Literal["holds", "holds if stable", "never worse", "never worse if stable", "could do harm"]
+Verdict = Literal[
+    "holds", "holds if stable", "never worse", "never worse if stable", "could do harm", "seen too rarely"
+]
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
@@ -45,17 +66,25 @@ MOST_NODES = 20_000
 """How many states over time a plan can reach for its certificate to take about half a second. Other causal models can
 lead to many more."""
 
-EVERY_MODEL = "every causal model that agrees with the model and the episode"
+ENOUGH = 30
+"""How often every advised action must be in the log of a learned model for a gain to be said to hold. Of plans whose
+actions were all seen so often, 93 % of the gains that held in simulations were true; of those seen once, 30 %."""
 
 _SENTENCES: dict[Verdict, str] = {
-    "holds": "The gain holds under every causal model.",
-    "holds if stable": "The gain holds under every causal model that is counterfactually stable, not under every one.",
-    "never worse": "Never worse than what was done, under every causal model; but no gain is guaranteed: it rests on "
-    "Gumbel-max.",
-    "never worse if stable": "Never worse than what was done under any counterfactually stable causal model, but no "
-    "gain is guaranteed; under other causal models it could do harm.",
+    "holds": f"It is expected to do better than what happened, under {EVERY_MODEL}.",
+    "holds if stable": f"It is expected to do better than what happened under {IN_WORDS['stability']}, not under every "
+    "one.",
+    "never worse": f"It is not expected to do worse than what happened, under {EVERY_MODEL}. That it does better rests "
+    "on an assumption that no data can test.",
+    "never worse if stable": f"It is not expected to do worse than what happened under {IN_WORDS['stability']}, but "
+    "under others it could do harm. That it does better rests on an assumption that no data can test.",
     "could do harm": "It rests on the causal model: under others it could do harm.",
+    "seen too rarely": "No gain can be said to hold under every causal model: an advised action was seen {}, and "
+    f"{ENOUGH} times are needed.",
 }
+
+
+_NOTHING_WORSE = "It could not have ended worse. That it ends better rests on an assumption that no data can test."
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +121,8 @@ class Certified:
 class Certificate:
     """What holds for a plan or policy under every causal model; made by `tether.certify` and `Plan.certify`.
 
-    "Every causal model" means every one that agrees with the MDP and with the observed episode. The MDP itself is taken
-    as right.
+    "Every causal model" means every one that agrees with the MDP and with the observed episode, and in which the luck
+    of one step says nothing about the luck of another. The MDP itself is taken as right.
 
     Attributes
     ----------
@@ -104,16 +133,40 @@ class Certificate:
         What is guaranteed under every causal model, and under every one that is counterfactually stable.
     verdict : str
         "holds", "holds if stable", "never worse", "never worse if stable" or "could do harm"; "never worse" also if
-        nothing can change at all.
+        nothing can change at all. "seen too rarely" in place of the first two, if some advised action is in the log of
+        a learned model fewer than 30 times.
+    gamma : float
+        How strong the hidden causes are that ``worst`` and ``best`` allow for: they change the odds of every action in
+        every state at most so many times, at each step anew. 1 is none.
+    worst, best : float
+        The range of its expected return under every causal model and with hidden causes up to ``gamma``.
+    gamma_star : float
+        How strong hidden causes must be to undo the gain. Infinite if none can, as long as outcomes of probability 0
+        stay impossible; 1 if no gain is guaranteed even without them.
+    related : (float, float)
+        The worst and the best expected return if the luck of different steps may be related in any way: bounds that
+        hold, and are not always attained.
     objective, minimise
         What the plan was made for.
+    observations, least_seen : int or None
+        For a learned model: how many steps with an outcome it was learned from, and how often they have the advised
+        action that they have least often; None if nothing is advised.
+    worse, better : (float, float) or None
+        (smallest, largest) chance that a single replay ends worse, and better, than what happened, over every causal
+        model (`tether.records.Risk`). None if there are too many different returns.
 
     Examples
     --------
     >>> import tether
     >>> case = tether.cases.epidemic()
-    >>> tether.counterfactual(case.mdp, case.path).plan(k=6, m=4).certify()
-    <Certificate: holds: from -26.79 to -17.01, observed -38, breakdown 1>
+    >>> plan = tether.counterfactual(case.mdp, case.path).plan(k=3, m=1)
+    >>> plan.certify()
+    <Certificate: holds: from -37.12 to -37.01, observed -38, breakdown 1>
+    >>> found = plan.certify(gamma=2.0)
+    >>> round(found.worst, 3), round(found.gamma_star, 3)
+    (-37.309, 5.547)
+    >>> [round(end, 3) for end in found.related]
+    [-37.137, -37.0]
     """
 
     value: float
@@ -121,8 +174,17 @@ class Certificate:
     nothing: Certified
     stability: Certified
     verdict: Verdict
+    gamma: float
+    worst: float
+    best: float
+    gamma_star: float
+    related: tuple[float, float]
     objective: Property | None = None
     minimise: bool = False
+    observations: int | None = None
+    least_seen: int | None = None
+    worse: tuple[float, float] | None = None
+    better: tuple[float, float] | None = None
 
     @property
     def gain(self) -> float:
@@ -137,7 +199,7 @@ class Certificate:
 
     @property
     def _value_is(self) -> str:
-        return "return" if self.objective is None else f"chance that {self.objective.in_words}"
+        return "expected return" if self.objective is None else f"chance that {self.objective.in_words}"
 
     @property
     def sentence(self) -> str:
@@ -149,29 +211,115 @@ class Certificate:
         >>> case = tether.cases.epidemic()
         >>> cf = tether.counterfactual(case.mdp, case.path)
         >>> print(cf.plan(k=3, m=1).certify().sentence)  # doctest: +NORMALIZE_WHITESPACE
-        The gain holds under every causal model.
-        The return is from -37.12 to -37.01 over all that agree with the model and the episode; observed -38.
+        It is expected to do better than what happened, under every causal model in which the luck of one step says
+        nothing about the luck of another.
+        The expected return is from -37.12 to -37.01 over all of these that agree with the model and the episode;
+        observed -38.
+        If the luck of different steps may be related, it is from -37.14 to -37.
+        The gain survives hidden reasons that changed the odds of an action by less than 5.54 times.
         """
         if self.is_certain:
+            which = EVERY_MODEL if self._related() else "every causal model that agrees with the model and the episode"
             if self.objective is not None:
-                return f"Under {EVERY_MODEL}, the {self._value_is} stays {number(self.observed_value)}."
-            return f"{EVERY_MODEL[0].upper()}{EVERY_MODEL[1:]} gives the observed return."
+                return f"Under {which}, the {self._value_is} stays {number(self.observed_value)}."
+            return f"{which[0].upper()}{which[1:]} gives the observed return."
         every, stable = self.nothing, self.stability
-        text = f"The {self._value_is} is {_span(every)} over all that agree with the model and the episode"
-        if _span(every) != _span(stable):
-            text += f", {_span(stable)} over the stable ones"
-        text += f"; observed {number(self.observed_value)}."
-        return " ".join([self._verdict(), text, *self._breakdown()])
+        verdict = self._verdict()
+        which = "all of these" if UNRELATED_LUCK in verdict else f"all causal models {UNRELATED_LUCK} and"
+        ranges = f"The {self._value_is} is {_span(every.worst, every.best)} over {which} that agree with the model and "
+        ranges += "the episode"
+        if _span(every.worst, every.best) != _span(stable.worst, stable.best):
+            ranges += f", {_span(stable.worst, stable.best)} over the stable ones"
+        ranges += f"; observed {number(self.observed_value)}."
+        return " ".join(
+            [
+                verdict,
+                ranges,
+                *self._related(),
+                *self._single_replays(),
+                *self._breakdown(),
+                *self.hidden_causes,
+            ]
+        )
+
+    def _related(self) -> list[str]:
+        """The range if luck is related over time; empty if it is the same."""
+        wider = _span(*self.related)
+        if wider == _span(self.nothing.worst, self.nothing.best):
+            return []
+        lost = self.gain > 0.0 and gain_of(self.related[0], self.observed_value, self.minimise) <= 0.0
+        guaranteed = ", and no gain is guaranteed" if lost else ""
+        return [f"If the luck of different steps may be related, it is {wider}{guaranteed}."]
+
+    @property
+    def hidden_causes(self) -> list[str]:
+        """What is left of the gain with hidden causes of actions and outcomes; empty if there is no gain to lose.
+
+        Examples
+        --------
+        >>> import tether
+        >>> grid = tether.cases.grid_world()
+        >>> for sentence in tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=4).certify(gamma=2).hidden_causes:
+        ...     print(sentence)
+        With hidden reasons that changed the odds of an action up to 2 times, it is from 34.51 to 549.9.
+        No hidden reason for the actions can undo the gain, if what the model calls impossible is impossible.
+        """
+        found = []
+        if self.gamma > 1.0:
+            span, times = _span(self.worst, self.best), three_digits(self.gamma)
+            found.append(f"With hidden reasons that changed the odds of an action up to {times} times, it is {span}.")
+        if self.gain > 0.0:
+            found.append(strength_in_words(self.gamma_star))
+        return found
+
+    @property
+    def ranges(self) -> list[tuple[str, float, float]]:
+        """Each set of causal models with the worst and the best of it, as tables name them.
+
+        Examples
+        --------
+        >>> import tether
+        >>> grid = tether.cases.grid_world()
+        >>> for name, worst, best in tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=4).certify(gamma=2).ranges:
+        ...     print(f"{name}: {worst:.0f} to {best:.0f}")
+        every causal model: 359 to 434
+        every stable one: 359 to 389
+        luck related over time: 338 to 467
+        hidden causes up to 2: 35 to 550
+        """
+        sets = (("every causal model", self.nothing), ("every stable one", self.stability))
+        rows = [(name, one.worst, one.best) for name, one in sets]
+        rows.append(("luck related over time", *self.related))
+        hidden = [(f"hidden causes up to {three_digits(self.gamma)}", self.worst, self.best)] if self.gamma > 1 else []
+        return rows + hidden
 
     def _verdict(self) -> str:
         """The verdict in a sentence; a different one if Gumbel-max itself expects a loss."""
         rounding = rounding_of(self.observed_value)
         sign = -1.0 if self.minimise else 1.0
         if sign * (self.nothing.best - self.observed_value) < -rounding:
-            return "Worse than what was done, under every causal model."
+            return self._if_right(f"Worse than what was done, under {EVERY_MODEL}.")
         if sign * (self.value - self.observed_value) < -rounding:
             return "Gumbel-max expects it to be worse than what was done; another causal model can make it better."
-        return _SENTENCES[self.verdict]
+        if self.verdict == "never worse" and self.worse is not None and self.worse[1] == 0.0:
+            return self._if_right(_NOTHING_WORSE)
+        seen = "once" if self.least_seen == 1 else counted(self.least_seen or 0, "time")
+        return self._if_right(_SENTENCES[self.verdict].format(seen))
+
+    def _if_right(self, sentence: str) -> str:
+        """The sentence, with what it takes as right if the model was learned."""
+        if self.observations is None:
+            return sentence
+        learned = f"the probabilities learned from {counted(self.observations, 'observed step')}"
+        return f"{sentence.removesuffix('.')}; this takes {learned} as right."
+
+    def _single_replays(self) -> list[str]:
+        """How many single replays end worse, over every causal model; empty if none can."""
+        if self.worse is None or self.worse[1] <= ROUNDING:
+            return []
+        low, high = (of_100(one) for one in self.worse)
+        span = low if low == high else f"between {low} and {high}"
+        return [f"Of 100 single replays, {span} end worse than what happened, over all of them."]
 
     def _breakdown(self) -> list[str]:
         """How far from Gumbel-max the truth may be before nothing is gained; empty if something is always gained."""
@@ -190,26 +338,40 @@ class Certificate:
         )
 
     def _repr_html_(self) -> str:
-        head = ("assuming", "worst", "Gumbel-max", "best", "guaranteed gain", "breakdown")
-        rows = [
-            (one.assume, *(f"{x:.6g}" for x in (one.worst, self.value, one.best, one.gain)), f"{one.breakdown:.3g}")
-            for one in (self.nothing, self.stability)
-        ]
+        head = ("causal models", "worst", "Gumbel-max", "best", "guaranteed gain")
+        rows = []
+        for name, worst, best in self.ranges:
+            gain = gain_of(worst, self.observed_value, self.minimise)
+            rows.append((name, *(f"{x:.6g}" for x in (worst, self.value, best, gain))))
         return html_table(head, rows)
 
 
 def certify(
-    cf: CounterfactualMDP, policy: Any, *, objective: Property | None = None, minimise: bool = False
+    cf: CounterfactualRecord,
+    policy: Any,
+    *,
+    gamma: float = 1.0,
+    practice: Any = None,
+    objective: Property | None = None,
+    minimise: bool = False,
 ) -> Certificate:
     """What holds for a plan or policy under every causal model of an episode.
 
     Parameters
     ----------
     cf : CounterfactualMDP
-        The model and the observed episode. Every causal model that agrees with both counts, whatever its mechanism is.
+        The model and the observed episode. Every causal model that agrees with both counts, whatever its mechanism is,
+        if in it the luck of one step says nothing about the luck of another.
     policy : Plan or policy
         A plan for the same episode, or a policy as `CounterfactualMDP.evaluate` takes it. A policy must have an action
         in every state that some causal model can lead to.
+    gamma : float
+        Allow for hidden causes of actions and outcomes, that changed the odds of every action at most so many times
+        (Γ of the marginal sensitivity model; 1: none).
+    practice : policy, optional
+        How often each action is usually taken in each state: a policy of the state, or "random". By default it is
+        usual practice in the log of a learned model (`tether.practice`), and every action equally often in any other
+        model.
     objective, minimise
         How the policy is judged: by the probability of a property instead of the return, and whether less is better.
         A plan is judged by its own objective.
@@ -218,7 +380,7 @@ def certify(
     -------
     Certificate
         Its range under every causal model, and under every one that is counterfactually stable; the guaranteed gain,
-        the breakdown point, and a verdict.
+        the breakdown point, and a verdict; what is left with hidden causes, and if luck is related over time.
 
     Examples
     --------
@@ -232,23 +394,87 @@ def certify(
     >>> tether.certify(cf, "random", objective=tether.reach("over")).verdict
     'holds'
     """
-    if isinstance(policy, Plan):
+    if isinstance(policy, PlanRecord):
         if objective is not None or minimise:
             raise QueryError("a plan is judged by its own objective: leave out objective= and minimise=")
         objective, minimise = policy.objective, policy.minimise
     objective = make_property(objective)
-    observed, sets = observed_value(asked(cf, objective)), (model_set(cf, "nothing"), model_set(cf, "stability"))
-    every, stable = ranges_with_breakdown(sets, policy, observed, objective, minimise)
+    hidden = check_gamma(gamma), shares_of_pairs(cf.mdp, practice)
+    observed = observed_value(asked(cf, objective, minimise))
+    sets = model_set(cf, "nothing"), model_set(cf, "stability")
+    followed = follow(sets[0], policy, objective, minimise)
+    every, stable = ranges_with_breakdown(sets, followed, observed, objective, minimise)
     certified = _certified("nothing", every, observed, minimise), _certified("stability", stable, observed, minimise)
-    verdict = VERDICTS[int(verdict_number(*(one.gain for one in certified)))]
-    return Certificate(every.value, observed, *certified, verdict, objective, minimise)
+    least, counts = least_sightings(cf, policy), cf.mdp.counts
+    verdict = VERDICTS[int(verdict_number(certified[0].gain, certified[1].gain, ENOUGH if least is None else least))]
+    worse, better = chances_over(asked_set(sets[0], objective), followed, observed, minimise) or (None, None)
+    left = survival(sets[0], followed, observed, *hidden, objective, minimise)
+    return Certificate(
+        every.value,
+        observed,
+        *certified,
+        verdict,
+        gamma=hidden[0],
+        worst=left.worst,
+        best=left.best,
+        gamma_star=left.gamma_star,
+        related=left.related,
+        objective=objective,
+        minimise=minimise,
+        observations=None if counts is None else int(counts.transitions.sum()),
+        least_seen=least,
+        worse=worse,
+        better=better,
+    )
+
+
+def least_sightings(cf: CounterfactualRecord, policy: Any) -> int | None:
+    """How often the log of a learned model has the action that a plan or policy advises and that it has least often.
+
+    None if the model was not learned, or if nothing is advised.
+
+    Examples
+    --------
+    >>> import tether
+    >>> seen = [("treat", "well")] * 8 + [("treat", "dead")] * 2 + [("wait", "dead")] * 3
+    >>> mdp = tether.learn([tether.Path(["sick", after], [did]) for did, after in seen], prior=1)
+    >>> mdp = mdp.with_objective(final_reward={"well": 1.0})
+    >>> cf = tether.counterfactual(mdp, tether.Path(["sick", "dead"], ["wait"]))
+    >>> least_sightings(cf, cf.plan(k=2, m=1))
+    10
+    """
+    counts, form = cf.mdp.counts, cf.mdp.form
+    if counts is None or has_copies(cf):
+        return None
+    chain = policy.chain if isinstance(policy, PlanRecord) else evaluate_policy(cf, policy).chain
+    seen = np.add.reduceat(counts.transitions, form.row_start[:-1])
+    found = []
+    for t, taken in enumerate(chain.taken):
+        states = chain.visits[t].states[taken.source]
+        changed = is_change(form, states, taken.pairs, int(cf.observation.actions[t])) & ~chain.at_rest(t)
+        found += seen[taken.pairs[changed & (taken.probability > 0)]].tolist()
+    return int(min(found)) if found else None
+
+
+def strength_in_words(gamma_star: float) -> str:
+    """How strong hidden causes must be to undo a gain, in a sentence.
+
+    >>> print(strength_in_words(1.1234))
+    The gain survives hidden reasons that changed the odds of an action by less than 1.12 times.
+    """
+    if np.isinf(gamma_star):
+        return "No hidden reason for the actions can undo the gain, if what the model calls impossible is impossible."
+    times = at_most_three_digits(gamma_star)
+    if times == "1":
+        return "Hidden reasons that changed the odds of an action by 1.01 times can already undo the gain."
+    return f"The gain survives hidden reasons that changed the odds of an action by less than {times} times."
 
 
 def _certified(assume: Assumption, one: Range, observed: float, minimise: bool) -> Certified:
     return Certified(assume, one.worst, one.best, gain_of(one.worst, observed, minimise), one.breakdown)
 
 
-def why_uncertified(plan: Plan) -> str:
+def why_uncertified(plan: PlanRecord) -> str:
     """Why the certificate of a plan is left out of explanations, in a sentence; empty if it is not left out.
 
     Examples
@@ -271,15 +497,18 @@ def why_uncertified(plan: Plan) -> str:
     return f"Other causal models were not considered: {reason}. `tether certify` considers them."
 
 
-def _span(one: Certified) -> str:
-    worst, best = number(one.worst), number(one.best)
-    return worst if worst == best else f"from {worst} to {best}"
+def _span(worst: float, best: float) -> str:
+    low, high = number(worst), number(best)
+    return low if low == high else f"from {low} to {high}"
 
 
-def verdict_number(every: Any, stable: Any) -> Any:
+def verdict_number(every: Any, stable: Any, seen: Any = ENOUGH) -> Any:
     """The verdict from the guaranteed gains under every causal model and under every stable one; for one plan or many.
 
-    >>> VERDICTS[verdict_number(0.0, 2.5)]
-    'holds if stable'
+    ``seen`` is how often the advised action that a log has least often is in it.
+
+    >>> VERDICTS[verdict_number(0.0, 2.5)], VERDICTS[verdict_number(0.0, 2.5, seen=29)]
+    ('holds if stable', 'seen too rarely')
     """
-    return np.select((every > 0.0, stable > 0.0, every == 0.0, stable == 0.0), range(4), 4)
+    found = np.select((every > 0.0, stable > 0.0, every == 0.0, stable == 0.0), range(4), 4)
+    return np.where((found < 2) & (np.asarray(seen) < ENOUGH), VERDICTS.index("seen too rarely"), found)

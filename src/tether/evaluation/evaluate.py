@@ -7,7 +7,8 @@ policy earns; `tether.evaluation.tailoring` has how much of it is still about th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,22 +17,23 @@ from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import Tabular
 from tether._foundation.markup import html_table
 from tether._foundation.words import average, with_spread
-from tether.conditioning.conditioned import CounterfactualMDP
-from tether.errors import QueryError
+from tether.conditioning.counterfactual_record import CounterfactualRecord
+from tether.conditioning.horizon import Rest
+from tether.errors import Problem, QueryError
 from tether.evaluation.course import Course
-from tether.evaluation.features import feature_value
 from tether.evaluation.outcomes import outcome_probabilities
-from tether.evaluation.returns import returns_of
+from tether.evaluation.returns import Returns, returns_of
 from tether.evaluation.tailoring import Tailoring, tailoring_of
 from tether.influence.one_step import Influence, influenced_pairs, make_influence
-from tether.model.properties import make_property
-from tether.model.record import ModelRecord
+from tether.model.model_record import ModelRecord
+from tether.model.properties import Property, make_property
 from tether.observation.changes import changes_something
 from tether.observation.path import Path, time_index
+from tether.plan.afterwards import chain_after
 from tether.plan.chain import Chain, Decide, Visits, collect, graph_chain
 from tether.plan.objective import asked
-from tether.plan.plan import Plan
-from tether.plan.policy import array_decider, decider, make_policy
+from tether.plan.plan_record import PlanRecord
+from tether.plan.policy import Policy, array_decider, decider, follows_the_record, make_policy
 
 if TYPE_CHECKING:
     import pyarrow
@@ -43,7 +45,11 @@ __all__ = [
     "evaluate_decider",
     "evaluate_plan",
     "evaluate_policy",
+    "feature_value",
+    "own_rest",
+    "policy_for",
     "visit",
+    "whole_chain",
 ]
 
 
@@ -56,6 +62,9 @@ class Evaluation(Tabular):
 
     Attributes
     ----------
+    whole : Chain
+        What the policy does and where it leads, with what follows the record (`tether.counterfactual`, ``horizon``);
+        ``chain`` is the part with an observation.
     returns : Course
         Return up to each t = 0 … T, without the final reward. For a property, whether it holds if the episode ends at
         t: the mean is the probability that it does.
@@ -87,11 +96,17 @@ class Evaluation(Tabular):
     std: float
     changed: Floats | None
     tailoring: Tailoring | None
+    whole: Chain
 
     @property
     def T(self) -> int:
-        """Number of steps."""
+        """Number of steps with an observation; of all, on the plain model."""
         return self.chain.T
+
+    @property
+    def horizon(self) -> int:
+        """Number of steps that are followed one by one, also after the record."""
+        return self.whole.T
 
     @property
     def value(self) -> float:
@@ -99,7 +114,7 @@ class Evaluation(Tabular):
         return self.mean
 
     def distribution(self, t: int) -> tuple[tuple[Any, ...], Floats]:
-        """States that can be at time t = 0 … T, in the model's order, and their probabilities."""
+        """States that can be at time t = 0 … horizon, in the model's order, and their probabilities."""
         states, chance = self._by_state(t)
         return self.mdp.names_of(states), chance
 
@@ -172,7 +187,12 @@ class Evaluation(Tabular):
         >>> {label: round(chance, 3) for label, chance in cf.plan(k=6, m=2).evaluate().outcomes().items()}
         {'goal': 0.0, 'danger': 0.018}
         """
-        return outcome_probabilities(self.mdp, *self._by_state(self.T))
+        return outcome_probabilities(self.mdp, *self.ends)
+
+    @property
+    def ends(self) -> tuple[Ints, Floats]:
+        """The states at the end, by index, ascending, and their probabilities."""
+        return self._by_state(self.horizon)
 
     def feature(self, feature: str | Callable[[Any], float] | Mapping[Any, float]) -> Course:
         """Mean and spread of a state feature at each t = 0 … T.
@@ -203,14 +223,19 @@ class Evaluation(Tabular):
         >>> tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=4).evaluate().to_arrow().slice(0, 1).to_pylist()
         [{'t': 0, 'state': 0, 'probability': 1.0}]
         """
-        from tether.evaluation.arrow import evaluation_table
+        from tether.evaluation.evaluation_tables import evaluation_table
 
         return evaluation_table(self)
 
     def _by_state(self, t: int) -> tuple[Ints, Floats]:
-        time_index(t, self.T)
-        states, index = np.unique(self.chain.visits[t].states, return_inverse=True)
-        return states, collect(index.reshape(-1), self.occupancy[t], states.size)
+        time_index(t, self.horizon)
+        mass = self.occupancy[t] if t <= self.T else self._all_occupancy[t]
+        states, index = np.unique(self.whole.visits[t].states, return_inverse=True)
+        return states, collect(index.reshape(-1), mass, states.size)
+
+    @cached_property
+    def _all_occupancy(self) -> list[Floats]:
+        return self.whole.occupancy()
 
     def __repr__(self) -> str:
         text = f"<Evaluation: {self.T} steps, {self._value_in_words}"
@@ -241,46 +266,46 @@ class Evaluation(Tabular):
         return html_table(head, rows)
 
 
-def evaluate_plan(plan: Plan) -> Evaluation:
+def evaluate_plan(plan: PlanRecord) -> Evaluation:
     """Evaluate a plan on its own counterfactual MDP, for its own objective."""
     return evaluate_chain(plan.asked.mdp, plan.chain, plan.asked, plan.influenced)
 
 
 def evaluate_policy(
-    cf: CounterfactualMDP, policy: Any, influence: Any = "support", objective: Any = None
+    cf: CounterfactualRecord, policy: Any, influence: Any = "support", objective: Any = None
 ) -> Evaluation:
     """Evaluate any policy on the counterfactual MDP; see `CounterfactualMDP.evaluate`."""
     test, wanted = make_influence(influence), make_property(objective)
-    if isinstance(policy, Plan):
+    if isinstance(policy, PlanRecord):
         if policy.cf is not cf:
             raise QueryError("this plan was made for another counterfactual MDP; evaluate it with plan.evaluate()")
         if policy.objective is not None and wanted not in (None, policy.objective):
             message = f"this plan was made for another objective, {policy.objective}: it ends where that is decided"
             raise QueryError(f"{message}, and says nothing about {wanted}")
         wanted = policy.objective or wanted
-        world = asked(cf, wanted)
+        world = asked(cf, wanted, policy.minimise)
         chain = policy.chain if wanted == policy.objective else policy.chain_for(world.graph)
         return _evaluate_on(world, chain, test)
-    world = asked(cf, wanted)
+    world = asked(cf, wanted, policy=own_rest(policy))
     decide = array_decider(world.mdp, policy)
     if decide is None:
-        decide = decider(world.mdp, make_policy(world.mdp, policy, cf.T, cf.path, wanted))
+        decide = decider(world.mdp, policy_for(cf, world, policy, wanted))
     return evaluate_decider(world, decide, test)
 
 
-def evaluate_decider(world: CounterfactualMDP, decide: Decide, influence: Influence) -> Evaluation:
+def evaluate_decider(world: CounterfactualRecord, decide: Decide, influence: Influence) -> Evaluation:
     """Evaluate a decision function, which chooses at each time in each state, from s_0 on."""
     chain = graph_chain(world.graph, visit(int(world.observation.states[0])), decide)
     return _evaluate_on(world, chain, influence)
 
 
-def _evaluate_on(world: CounterfactualMDP, chain: Chain, influence: Influence) -> Evaluation:
+def _evaluate_on(world: CounterfactualRecord, chain: Chain, influence: Influence) -> Evaluation:
     influenced = tuple(influenced_pairs(world.graph, t, influence) for t in range(world.T))
     return evaluate_chain(world.mdp, chain, world, influenced)
 
 
 def evaluate_chain(
-    mdp: ModelRecord, chain: Chain, cf: CounterfactualMDP | None, influenced: tuple[Ints, ...]
+    mdp: ModelRecord, chain: Chain, cf: CounterfactualRecord | None, influenced: tuple[Ints, ...]
 ) -> Evaluation:
     """What to expect of a chain: its return; or, if it ends where a property is decided, the probability of that."""
     occupancy = chain.occupancy()
@@ -288,16 +313,61 @@ def evaluate_chain(
     if cf is not None:
         changed = _changed(cf, chain, occupancy)
         tailoring = tailoring_of(cf, chain, occupancy, influenced)
-    earned = returns_of(mdp, chain, occupancy)
+    rest = None if cf is None else cf.rest
+    if rest is None:
+        earned, whole = returns_of(mdp, chain, occupancy), chain
+    else:
+        whole = whole_chain(cf, chain)
+        earned = _with_rest(mdp, chain, occupancy, rest, whole)
     returns = earned.so_far, earned.rewards, earned.mean, earned.std
-    return Evaluation(mdp, chain, tuple(occupancy), *returns, changed, tailoring)
+    return Evaluation(mdp, chain, tuple(occupancy), *returns, changed, tailoring, whole)
 
 
-def _changed(cf: CounterfactualMDP, chain: Chain, occupancy: list[Floats]) -> Floats:
+def policy_for(
+    cf: CounterfactualRecord,
+    world: CounterfactualRecord,
+    policy: Any,
+    objective: Property | None,
+    minimise: bool = False,
+) -> Policy:
+    """A policy up to the horizon; ``world`` is the counterfactual MDP in which its values are returns.
+
+    Without a horizon the policy "optimal" is the best of the steps with an observation, with the worth of what follows.
+    """
+    if cf.horizon is None:
+        return make_policy(world.mdp, policy, cf.T, cf.path, None, minimise)
+    return make_policy(cf.mdp, policy, cf.horizon, cf.path, objective, minimise)
+
+
+def own_rest(policy: Any) -> Any:
+    """Who acts after the record if a policy is evaluated: itself; None if it says nothing about it."""
+    return None if follows_the_record(policy) else policy
+
+
+def whole_chain(cf: CounterfactualRecord | None, chain: Chain) -> Chain:
+    """A chain of the record's steps, with what follows them; ``cf`` is where its values are returns."""
+    if cf is None or cf.rest is None:
+        return chain
+    return chain.then(chain_after(cf.mdp, chain.ended, chain.T, cf.rest, chain.visits[-1]))
+
+
+def _with_rest(mdp: ModelRecord, chain: Chain, occupancy: list[Floats], rest: Rest, whole: Chain) -> Returns:
+    """What a chain earns: step by step up to T, and in all with what follows."""
+    ends = replace(mdp, final_reward=rest.final)
+    earned = returns_of(ends, chain, occupancy)
+    after = float(occupancy[-1] @ rest.worth[chain.visits[-1].states])
+    if chain.ended is not None:
+        after = min(1.0, max(0.0, after))
+        return replace(earned, mean=after, std=float(np.sqrt(after * (1.0 - after))))
+    in_all = returns_of(replace(mdp, final_reward=rest.last), whole, whole.occupancy())
+    return replace(earned, mean=float(earned.so_far.mean[-1]) + mdp.discount**chain.T * after, std=in_all.std)
+
+
+def _changed(cf: CounterfactualRecord, chain: Chain, occupancy: list[Floats]) -> Floats:
     return np.array([chance_of_changes(cf, chain, t, occupancy[t]).sum() for t in range(chain.T)])
 
 
-def chance_of_changes(cf: CounterfactualMDP, chain: Chain, t: int, occupancy: Floats) -> Floats:
+def chance_of_changes(cf: CounterfactualRecord, chain: Chain, t: int, occupancy: Floats) -> Floats:
     """For each pair taken at step t, the probability that it is taken and is a change; 0 if it changes nothing."""
     decided = chain.taken[t]
     states, done = chain.visits[t].states[decided.source], int(cf.observation.actions[t])
@@ -308,3 +378,34 @@ def chance_of_changes(cf: CounterfactualMDP, chain: Chain, t: int, occupancy: Fl
 
 def visit(state: int) -> Visits:
     return Visits(np.array([state]), np.zeros(1, np.int64), np.zeros(1, np.int64))
+
+
+def feature_value(feature: Any, state: Any) -> float:
+    """The number that a feature gives for a state, or an error that says why it gives none."""
+    if isinstance(feature, str):
+        if not hasattr(state, feature) or callable(getattr(state, feature)):
+            known = getattr(state, "_fields", ())
+            has = (
+                f"it has {', '.join(known)}"
+                if known
+                else "their names have no named parts; give a function of the name"
+            )
+            raise QueryError(f"the states have no feature {feature!r}; {has}")
+        value = getattr(state, feature)
+    elif isinstance(feature, Mapping):
+        if state not in feature:
+            raise QueryError(Problem(f"the feature says nothing for state {state!r}", state=state))
+        value = feature[state]
+    elif callable(feature):
+        value = feature(state)
+    else:
+        raise QueryError(f"a feature is a name, a function of the state or a mapping, not {feature!r}")
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = np.nan
+    if not np.isfinite(number):
+        raise QueryError(
+            Problem(f"the feature of state {state!r} is {value!r}, not a finite number", state, value=value)
+        )
+    return number

@@ -17,22 +17,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints, places_among
-from tether.conditioning.conditioned import check_not_stuck
+from tether.conditioning.counterfactual_record import check_not_stuck
+from tether.conditioning.edited_rows import EditedRows, nominal_start, spans
 from tether.conditioning.layers import replay
-from tether.conditioning.rows import EditedRows, nominal_start, spans
-from tether.conditioning.sets import ModelSet
+from tether.conditioning.model_sets import ModelSet, worth_elsewhere
 from tether.errors import QueryError
-from tether.evaluation.evaluate import visit
+from tether.evaluation.evaluate import own_rest, policy_for, visit
 from tether.influence.one_step import influenced_pairs
 from tether.model.form import Form, pair_states
+from tether.model.model_record import ModelRecord
 from tether.model.properties import Property
-from tether.model.record import ModelRecord
 from tether.observation.changes import is_change
+from tether.plan.best_values import final_rewards
 from tether.plan.chain import Taken, Visits, or_rest
 from tether.plan.objective import asked_set
-from tether.plan.plan import Plan
-from tether.plan.policy import array_decider, decider, make_policy
-from tether.plan.robust import RobustPlan
+from tether.plan.plan_record import PlanRecord
+from tether.plan.policy import array_decider, decider
+from tether.plan.robust_record import RobustPlanRecord
 
 if TYPE_CHECKING:
     from tether._kernels.robust import RowsTaken
@@ -48,22 +49,23 @@ class Followed:
     ----------
     node_start, first : array (T + 2,), (T + 1,)
         Where the nodes and the rows of each layer begin.
-    last_states : array
-        The states of the last layer's nodes.
+    last_states, last_worth : array
+        The states of the last layer's nodes, and what they are worth: the final reward, and what follows the record.
     undecided : array, by node
         Marks nodes that a plan does not know and where the observed action is not available: every action is followed
         there, and the worst (best) counts.
     starts, pairs, source, share, changes : array, by row
         Where the row's entries begin, its pair, the node that takes it, with what probability, and the changes left.
-    entries, there, reward, gumbel, order : array, by entry
-        The entry of the model; the node it leads to, -1 if no model of the set leads there; its reward; its
-        probability under Gumbel-max; and scratch, to sort the entries by worth.
+    entries, there, reward, gumbel : array, by entry
+        The entry of the model; the node it leads to, -1 if no model of the set leads there; its reward; and
+        its probability under Gumbel-max.
     """
 
     models: ModelSet
     node_start: Ints
     first: Ints
     last_states: Ints
+    last_worth: Floats
     undecided: Ints
     starts: Ints
     pairs: Ints
@@ -74,7 +76,6 @@ class Followed:
     there: Ints
     reward: Floats
     gumbel: Floats
-    order: Ints
 
     @property
     def longest(self) -> int:
@@ -90,10 +91,19 @@ class Followed:
         limits, how = limits_for(self.entries.size, self.pairs.size), np.empty(self.pairs.size, np.int64)
         rows = self.starts, form.next_state[self.entries], form.probability[self.entries], self.pairs
         chance, scratch = np.empty(self.pairs.size), row_scratch_for(self.longest)
+        size = np.diff(self.starts) + 1
+        order = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
         for t, (begin, end) in enumerate(zip(self.first[:-1].tolist(), self.first[1:].tolist(), strict=True)):
-            at = models.at(t)
+            at = models.at(t, scaled=False)
             chance[begin:end] = at.step.chance
             limit_rows(*rows, begin, end, at, self.entries, how, limits, scratch)
+            if models.confounding is not None:
+                pairs, lengths = self.pairs[begin:end], np.diff(self.starts[begin : end + 1])
+                other = np.repeat(pairs != models.confounding.observed[t], lengths)  # the observed row is known
+                before = np.repeat(np.arange(begin, end), lengths)[other]  # limits have one item more for each row
+                some = self.starts[begin] + np.flatnonzero(other) + before
+                for ends, ratio in zip(limits[:2], models.confounding.ratios(t, pairs), strict=True):
+                    ends[some] *= np.repeat(ratio, lengths)[other]
         return RowsTaken(
             self.starts,
             self.source,
@@ -101,21 +111,32 @@ class Followed:
             self.gumbel,
             self.there,
             self.reward,
-            self.order.copy(),  # sorted in place: the result for one set must not depend on another set
+            order,
             how,
             chance,
             limits,
+            *self._elsewhere(models),
         )
+
+    def _elsewhere(self, models: ModelSet) -> tuple[Floats, Floats]:
+        """What *elsewhere* is worth at worst and at best, by row."""
+        mdp, T = models.gumbel.mdp, self.first.size - 1
+        time = np.repeat(np.arange(T), np.diff(self.first))
+        least, most = (one[time] for one in worth_elsewhere(mdp, T))
+        if not mdp.rewards.by_entry:
+            of_pair = self.reward[self.starts[:-1]] if self.pairs.size else np.empty(0)
+            least, most = least + of_pair, most + of_pair
+        return least, most
 
 
 def follow(base: ModelSet, policy: Any, objective: Property | None = None, minimise: bool = False) -> Followed:
     """Follow a plan or policy wherever some model of the set can lead, until the objective is decided."""
-    models = asked_set(base, objective)
+    models = asked_set(base, objective, minimise, None if isinstance(policy, PlanRecord) else own_rest(policy))
     cf = models.gumbel
     start, ended = int(cf.observation.states[0]), cf.graph.ended
-    if not isinstance(policy, Plan):
+    if not isinstance(policy, PlanRecord):
         given = array_decider(cf.mdp, policy) or decider(
-            cf.mdp, make_policy(cf.mdp, policy, cf.T, cf.path, objective, minimise)
+            cf.mdp, policy_for(base.gumbel, cf, policy, objective, minimise)
         )
 
         def as_given(t: int, visits: Visits, _met: Any) -> tuple[Taken, Any]:
@@ -134,7 +155,7 @@ def follow(base: ModelSet, policy: Any, objective: Property | None = None, minim
 
     def as_planned(t: int, visits: Visits, met: Any) -> tuple[Taken, Any]:
         pairs = known(t, visits)
-        if not isinstance(policy, RobustPlan):  # a robust plan has an action wherever its set can lead
+        if not isinstance(policy, RobustPlanRecord):  # a robust plan has an action wherever its set can lead
             pairs = np.where(met, pairs, -1)
         return _or_as_observed(models, t, visits, pairs, policy)
 
@@ -167,9 +188,8 @@ def _walk(models: ModelSet, start: Visits, decide: Decide) -> Followed:
         rewards = mdp.rewards.at(t)
         reward = rewards[entries] if mdp.rewards.by_entry else rewards[pairs[owner]]
         there = np.where(possible, there + node_start[-1], -1)
-        order = np.arange(entries.size) - nominal_start(form, pairs)[owner]
         by_row = pairs, decided.source + node_start[-2], decided.probability, decided.changes
-        parts.append((*by_row, entries, there, reward, gumbel, order))
+        parts.append((*by_row, entries, there, reward, gumbel))
         undecided.append(open_nodes)
         node_start.append(node_start[-1] + visits.size)
         first.append(first[-1] + pairs.size)
@@ -177,8 +197,9 @@ def _walk(models: ModelSet, start: Visits, decide: Decide) -> Followed:
     undecided.append(np.zeros(visits.size, dtype=bool))
     marks = np.concatenate(undecided).astype(np.uint8)
     starts = nominal_start(form, pairs)
+    worth = final_rewards(mdp)[visits.states]
     return Followed(
-        models, np.array(node_start), np.array(first), visits.states, marks, starts, pairs, *rest
+        models, np.array(node_start), np.array(first), visits.states, worth, marks, starts, pairs, *rest
     )  # fmt: skip
 
 
@@ -243,7 +264,7 @@ def _merged(states: Ints, changes: Ints, runs: Ints, possible: Any, n_states: in
     return Visits(nodes // (width * height), nodes // height % width, nodes % height), there
 
 
-def by_choices(plan: Plan) -> Callable[[int, Visits], Ints]:
+def by_choices(plan: PlanRecord) -> Callable[[int, Visits], Ints]:
     """The pair that a plan chose for each node that it knows; -1 for other nodes."""
 
     def known(t: int, visits: Visits) -> Ints:
@@ -261,7 +282,7 @@ def by_choices(plan: Plan) -> Callable[[int, Visits], Ints]:
     return known
 
 
-def _or_as_observed(models: ModelSet, t: int, visits: Visits, pairs: Ints, plan: Plan) -> tuple[Taken, Any]:
+def _or_as_observed(models: ModelSet, t: int, visits: Visits, pairs: Ints, plan: PlanRecord) -> tuple[Taken, Any]:
     """The chosen pairs; the observed action where there is none; every action where that is not available."""
     cf = models.gumbel
     mdp, action = cf.mdp, int(cf.observation.actions[t])

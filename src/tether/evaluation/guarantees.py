@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.conditioning.sets import Assumption, model_set
-from tether.evaluation.ranges import range_of
+from tether.conditioning.model_sets import Assumption, model_set
+from tether.evaluation.evaluate import evaluate_plan
+from tether.evaluation.ranges import best_case, range_of
 from tether.model.properties import Property
-from tether.plan.plan import Plan
-from tether.plan.robust import RobustPlan
+from tether.plan.plan_record import PlanRecord
+from tether.plan.robust_record import RobustPlanRecord
 
 __all__ = ["GuaranteesByK", "guarantees_by_k"]
 
@@ -59,7 +60,7 @@ class GuaranteesByK:
     objective: Property | None = None
 
 
-def guarantees_by_k(plan: Plan) -> GuaranteesByK | None:
+def guarantees_by_k(plan: PlanRecord) -> GuaranteesByK | None:
     """The question of a plan, answered for each k; None if the model is too large for it.
 
     For a plan of `tether.robust` the range is over the set of that plan, otherwise over every causal model.
@@ -68,13 +69,13 @@ def guarantees_by_k(plan: Plan) -> GuaranteesByK | None:
     if cf.graph.n_nodes > _REACH:
         return None
     ks = _different(plan)
-    if isinstance(plan, RobustPlan):
+    if isinstance(plan, RobustPlanRecord):
         robust = plan.robust
         plans = [
             robust.plan(int(k), plan.m, rule=plan.rule, objective=plan.objective, minimise=plan.minimise) for k in ks
         ]
-        ranges = [(one.value, one.best_case) for one in plans]
-        values, assume = [one.evaluate().value for one in plans], plan.assume
+        ranges = [(one.value, best_case(one)) for one in plans]
+        values, assume = [evaluate_plan(one).value for one in plans], plan.assume
     else:
         question, models = plan.question, model_set(cf, "nothing")
         best = [question.plan(int(k), plan.m) for k in ks]
@@ -84,7 +85,7 @@ def guarantees_by_k(plan: Plan) -> GuaranteesByK | None:
     return GuaranteesByK(ks, np.array(values), worst, highest, plan.m, assume, plan.observed_value, plan.objective)
 
 
-def _different(plan: Plan) -> Ints:
+def _different(plan: PlanRecord) -> Ints:
     """The k at which more becomes allowed, and k = T + 1. If there are very many, some of them and the plan's own k."""
     ks = plan.sweep(ms=[plan.m]).distinct
     own = ks[ks <= plan.k][-1]

@@ -10,20 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tether._foundation.arrays import Ints, places_among
-from tether.conditioning.conditioned import CounterfactualMDP
-from tether.conditioning.rows import spans
+from tether.conditioning.counterfactual_record import CounterfactualRecord
+from tether.conditioning.edited_rows import spans
 from tether.errors import QueryError
 from tether.evaluation.evaluate import Evaluation, evaluate_decider
 from tether.influence.one_step import Influence
 from tether.model.properties import Property, make_property
 from tether.plan.chain import Taken, Visits
 from tether.plan.objective import asked
-from tether.plan.plan import Plan
+from tether.plan.plan_record import PlanRecord
+from tether.plan.tether_record import tether
 
 __all__ = ["Instead", "make_instead"]
 
@@ -43,13 +44,14 @@ class Instead:
     ('V_I', -37.111)
     """
 
-    cf: CounterfactualMDP
+    cf: CounterfactualRecord
     actions: Mapping[int, int]
     best_from: int | None
     objective: Property | None = None
+    needs_record: ClassVar[bool] = True
 
     @property
-    def world(self) -> CounterfactualMDP:
+    def world(self) -> CounterfactualRecord:
         """The counterfactual MDP in which the values are returns."""
         return asked(self.cf, self.objective)
 
@@ -82,8 +84,8 @@ class Instead:
         return evaluate_decider(self.world, decide, influence)
 
     @cached_property
-    def _unlimited(self) -> Plan:
-        return self.cf.plan(self.cf.T + 1, self.cf.T, objective=self.objective)
+    def _unlimited(self) -> PlanRecord:
+        return tether(self.cf, objective=self.objective).plan(self.cf.T + 1, self.cf.T)
 
     def _best(self, t: int, states: Ints) -> Ints:
         """The best pair in each of ``states``; -1 in a state that Gumbel-max does not lead to."""
@@ -104,7 +106,7 @@ class Instead:
         return found
 
 
-def make_instead(cf: CounterfactualMDP, actions: Any, best_from: Any, objective: Any = None) -> Instead:
+def make_instead(cf: CounterfactualRecord, actions: Any, best_from: Any, objective: Any = None) -> Instead:
     """The policy of some choices, checked: ``actions`` maps times to actions of the model."""
     if not isinstance(actions, Mapping):
         raise QueryError(f"actions must map times to actions, as in {{3: 'treat'}}, not {actions!r}")

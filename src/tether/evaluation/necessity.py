@@ -12,15 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from tether.conditioning.conditioned import CounterfactualMDP, counterfactual
-from tether.conditioning.sets import Assumption, model_set
+from tether.conditioning.counterfactual_record import CounterfactualRecord
+from tether.conditioning.layers import nominal_rollout
+from tether.conditioning.model_sets import Assumption, model_set
 from tether.errors import Problem, QueryError
 from tether.evaluation.evaluate import evaluate_policy
 from tether.evaluation.outcomes import Outcome
 from tether.evaluation.ranges import range_of
 from tether.model.properties import Property
 from tether.observation.changes import nothing_to_change
-from tether.plan.backward import observed_value
+from tether.plan.afterwards import chances_after
+from tether.plan.best_values import observed_value
 from tether.plan.objective import asked
 from tether.plan.rewards import without_rewards
 
@@ -57,7 +59,7 @@ class NecessityBounds:
 
 
 def necessity_bounds(
-    cf: CounterfactualMDP, t: int, action: Any, outcome: Outcome, objective: Property | None = None
+    cf: CounterfactualRecord, t: int, action: Any, outcome: Outcome, objective: Property | None = None
 ) -> tuple[NecessityBounds, ...]:
     """The necessity of ``action`` at step t, under every causal model and under every stable one.
 
@@ -67,7 +69,10 @@ def necessity_bounds(
         return _of_property(cf, t, action, objective)
     missed = np.ones(cf.mdp.n_states)
     missed[outcome.states] = 0.0
-    avoided = counterfactual(replace(without_rewards(cf.mdp), discount=1.0, final_reward=missed), cf.path)
+    if cf.after is not None:  # nothing was observed there: its chances do not depend on the causal model
+        missed = chances_after(asked(cf, None, widely=True), missed, nominal_rollout(cf.graph).last_states)
+    model = replace(without_rewards(cf.mdp), discount=1.0, final_reward=missed, counts=None, horizon=None)
+    avoided = CounterfactualRecord.of(model, cf.path)
     policy = _one_change(avoided, t, action)
     gumbel_max = evaluate_policy(avoided, policy).value
     found = []
@@ -78,7 +83,7 @@ def necessity_bounds(
     return tuple(found)
 
 
-def _of_property(cf: CounterfactualMDP, t: int, action: Any, objective: Property) -> tuple[NecessityBounds, ...]:
+def _of_property(cf: CounterfactualRecord, t: int, action: Any, objective: Property) -> tuple[NecessityBounds, ...]:
     """Bounds of necessity for a property: how far its probability is from the observed 1 or 0."""
     world = asked(cf, objective)
     if t >= world.graph.end:  # it is decided
@@ -93,12 +98,12 @@ def _of_property(cf: CounterfactualMDP, t: int, action: Any, objective: Property
     return tuple(found)
 
 
-def _one_change(cf: CounterfactualMDP, t: int, action: Any) -> Callable[[int, Any], Any]:
+def _one_change(cf: CounterfactualRecord, t: int, action: Any) -> Callable[[int, Any, Any], Any]:
     """The policy that takes the observed actions, except at one step."""
-    mdp, actions = cf.mdp, cf.path.actions
+    mdp = cf.mdp
 
-    def act(time: int, state: Any) -> Any:
-        wanted = action if time == t else actions[time]
+    def act(time: int, state: Any, done: Any) -> Any:
+        wanted = action if time == t else done
         there = mdp.actions_in(state)
         if wanted in there:
             return wanted

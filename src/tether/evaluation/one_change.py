@@ -1,6 +1,6 @@
 """What if only one action had been different? For every step and every action, by one backward pass.
 
-On the counterfactual MDP, without a tether, with c changes left (`tether.plan.backward`):
+On the counterfactual MDP, without a tether, with c changes left (`tether.plan.best_values`):
 
     V_t(s, c) = max over a of R + γ·Σ_j P_cf,t(j|s,a)·V_{t+1}(j, c - [a ≠ a_t])
 
@@ -22,12 +22,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints, distinct, positions
-from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.counterfactual_record import CounterfactualRecord
+from tether.conditioning.edited_rows import spans
 from tether.conditioning.layers import expand
-from tether.conditioning.rows import spans
 from tether.evaluation.outcomes import Outcome
 from tether.observation.changes import nothing_to_change
 from tether.observation.earned import model_return, step_rewards
+from tether.plan.afterwards import chances_after
 
 __all__ = ["Alternatives", "alternatives", "decided_from"]
 
@@ -88,7 +89,7 @@ class _Ahead:
     missing: Ints
 
 
-def alternatives(cf: CounterfactualMDP, m: int, outcome: Outcome | None) -> tuple[Alternatives, ...]:
+def alternatives(cf: CounterfactualRecord, m: int, outcome: Outcome | None) -> tuple[Alternatives, ...]:
     """For each step, what each action available there would have led to; ``m`` is at least 1."""
     mdp, seen = cf.mdp, cf.observation
     observed = model_return(mdp, seen)
@@ -123,24 +124,31 @@ def alternatives(cf: CounterfactualMDP, m: int, outcome: Outcome | None) -> tupl
     return tuple(reversed(found))
 
 
-def decided_from(cf: CounterfactualMDP, outcome: Outcome) -> int:
-    """The first time t from which no action, at t or later, could have led to another outcome; T if there is none."""
+def decided_from(cf: CounterfactualRecord, outcome: Outcome) -> int:
+    """The first time t from which no action, at t or later, could have led to another outcome under any causal model.
+
+    Any other action than the observed one may lead to each outcome that the plain model has for it. T if there is none.
+    """
+    seen = cf.observation
     for t in range(cf.T - 1, -1, -1):
-        states = cf.observation.states[t : t + 1]
+        states = seen.states[t : t + 1]
         for u in range(t, cf.T):
-            _, entry, _ = expand(cf.mdp, cf.graph.layers[u].edits, _pairs_of(cf, states))
-            states = np.unique(cf.mdp.form.next_state[entry])
-        if not np.isin(states, outcome.states).all():
+            pairs, outcome_then = _pairs_of(cf, states), int(seen.states[u + 1])
+            own = int(seen.pairs[u]) if outcome_then >= 0 else -1
+            _, entry, _ = expand(cf.mdp, None, pairs[pairs != own])
+            states = np.unique(np.append(cf.mdp.form.next_state[entry], [outcome_then] if own in pairs else []))
+            states = states.astype(np.int64)
+        if np.any(_missed(cf, outcome, states)[states] > 0):
             return t + 1
     return 0
 
 
-def _pairs_of(cf: CounterfactualMDP, states: Ints) -> Ints:
+def _pairs_of(cf: CounterfactualRecord, states: Ints) -> Ints:
     start = cf.mdp.form.pair_start
     return spans(start[states], start[np.asarray(states, np.int64) + 1])[1]
 
 
-def _layers(cf: CounterfactualMDP, m: int) -> list[Ints]:
+def _layers(cf: CounterfactualRecord, m: int) -> list[Ints]:
     """The states that matter at each time: those that a change in an observed state can lead to, now or later."""
     if m > 1:
         return _all_layers(cf)
@@ -154,7 +162,7 @@ def _layers(cf: CounterfactualMDP, m: int) -> list[Ints]:
     return layers
 
 
-def _all_layers(cf: CounterfactualMDP) -> list[Ints]:
+def _all_layers(cf: CounterfactualRecord) -> list[Ints]:
     """All states of each time; those in which an objective is decided (`Graph.ended`) stay from then on."""
     graph = cf.graph
     if graph.ended is None:
@@ -166,7 +174,7 @@ def _all_layers(cf: CounterfactualMDP) -> list[Ints]:
     return layers
 
 
-def _as_observed(cf: CounterfactualMDP, t: int, states: Ints) -> tuple[Ints, Ints]:
+def _as_observed(cf: CounterfactualRecord, t: int, states: Ints) -> tuple[Ints, Ints]:
     """Pairs that change nothing at time t, and which pairs of ``states`` they are."""
     form, action = cf.mdp.form, int(cf.observation.actions[t])
     owner, pairs = spans(form.pair_start[states], form.pair_start[np.asarray(states, np.int64) + 1])
@@ -174,14 +182,21 @@ def _as_observed(cf: CounterfactualMDP, t: int, states: Ints) -> tuple[Ints, Int
     return pairs[unchanged], unchanged
 
 
-def _last(cf: CounterfactualMDP, states: Ints, m: int, outcome: Outcome | None) -> _After:
+def _last(cf: CounterfactualRecord, states: Ints, m: int, outcome: Outcome | None) -> _After:
     final = np.zeros(states.size) if cf.mdp.final_reward is None else cf.mdp.final_reward[states]
-    missed = np.zeros(states.size) if outcome is None else (~np.isin(states, outcome.states)).astype(np.float64)
+    missed = np.zeros(states.size) if outcome is None else _missed(cf, outcome, states)[states]
     known = np.ones((states.size, m), dtype=bool)
     return _After(states, np.repeat(final[:, None], m, axis=1), known, missed, np.full(states.size, _NONE))
 
 
-def _look_ahead(cf: CounterfactualMDP, t: int, pairs: Ints, after: _After) -> _Ahead:
+def _missed(cf: CounterfactualRecord, outcome: Outcome, states: Ints) -> Floats:
+    """For each state at T, the probability that an episode does not end in the outcome; valid for ``states``."""
+    missed = np.ones(cf.mdp.n_states)
+    missed[outcome.states] = 0.0
+    return chances_after(cf, missed, states)
+
+
+def _look_ahead(cf: CounterfactualRecord, t: int, pairs: Ints, after: _After) -> _Ahead:
     """Expectations for some pairs at time t: their reward, and the values of the states they lead to."""
     mdp = cf.mdp
     owner, entry, probability = expand(mdp, cf.graph.layers[t].edits, pairs)
@@ -199,7 +214,7 @@ def _look_ahead(cf: CounterfactualMDP, t: int, pairs: Ints, after: _After) -> _A
     return _Ahead(value, known, missed, np.minimum.reduceat(after.missing[to], first))
 
 
-def _step_back(cf: CounterfactualMDP, t: int, states: Ints, after: _After) -> _After:
+def _step_back(cf: CounterfactualRecord, t: int, states: Ints, after: _After) -> _After:
     """V of the states of time t, from V of the time after."""
     mdp, n_columns = cf.mdp, after.value.shape[1]
     form = mdp.form

@@ -13,7 +13,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether.model.labels import name_text
-from tether.model.record import ModelRecord
+from tether.model.model_record import ModelRecord
 from tether.observation.changes import nothing_to_change
 
 __all__ = ["Outcome", "absorbing", "outcome_chances", "outcome_classes", "outcome_of", "outcome_probabilities"]

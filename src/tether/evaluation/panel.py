@@ -23,21 +23,23 @@ from tether._foundation.arrow import Tabular
 from tether._foundation.markup import html_table, paragraphs
 from tether._foundation.rounding import gain_of
 from tether._foundation.words import counted
-from tether.conditioning.conditioned import CounterfactualMDP, counterfactual
+from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.conditioning.mechanism import Mechanism
 from tether.conditioning.mechanisms import EXACT
 from tether.errors import QueryError
 from tether.evaluation.evaluate import evaluate_chain
-from tether.model.record import ModelRecord
+from tether.model.model_record import ModelRecord
 from tether.observation.path import Path
 from tether.plan.chain import Chain, Taken, Visits, build_chain, collect
+from tether.plan.objective import asked
+from tether.plan.tether_record import tether
 
 if TYPE_CHECKING:
     import pyarrow
 
     from tether.influence.one_step import Influence
     from tether.influence.rules import Rule
-    from tether.plan.plan import Plan
+    from tether.plan.plan_record import PlanRecord
 
 __all__ = ["Advice", "MechanismPanel", "compare_mechanisms"]
 
@@ -198,6 +200,8 @@ def compare_mechanisms(
     mechanisms: Sequence[str | Mechanism] = EXACT,
     rule: Rule = "definition",
     influence: str | Influence = "support",
+    horizon: int | None = None,
+    then: Any = "best",
 ) -> MechanismPanel:
     r"""The plan of each mechanism, evaluated exactly under every mechanism; and whether their advice agrees.
 
@@ -207,6 +211,8 @@ def compare_mechanisms(
         As in `counterfactual`.
     k, m, rule, influence
         As in `CounterfactualMDP.plan`. Without k, all plans use the k that is enough under the first mechanism.
+    horizon, then
+        Up to which time, and who acts after the record; as in `counterfactual`.
     mechanisms : sequence of str or Mechanism
         At least two, as names or objects; by default all that are exact.
 
@@ -224,9 +230,11 @@ def compare_mechanisms(
     """
     if isinstance(mechanisms, str) or len(mechanisms) < 2:
         raise QueryError(f"mechanisms must be at least two to compare, not {mechanisms!r}")
-    worlds = [counterfactual(mdp, path, mechanism=mechanism) for mechanism in mechanisms]
-    first = worlds[0].plan(k, m, rule=rule, influence=influence)
-    plans = [first, *(cf.plan(first.k, m, rule=rule, influence=influence) for cf in worlds[1:])]
+    worlds = [
+        CounterfactualRecord.of(mdp, path, mechanism=mechanism, horizon=horizon, then=then) for mechanism in mechanisms
+    ]
+    first = tether(worlds[0], rule, influence).plan(k, m)
+    plans = [first, *(tether(cf, rule, influence).plan(first.k, m) for cf in worlds[1:])]
     n = len(plans)
     values, unfamiliar, unavailable, agreement = (np.zeros((n, n)) for _ in range(4))
     for i, plan in enumerate(plans):
@@ -240,7 +248,7 @@ def compare_mechanisms(
     return MechanismPanel(names, first.k, m, first.observed_value, values, agreement, unfamiliar, unavailable, advice)
 
 
-def _follow(plan: Plan, cf: CounterfactualMDP) -> tuple[float, float, float]:
+def _follow(plan: PlanRecord, cf: CounterfactualRecord) -> tuple[float, float, float]:
     """Value of a plan under a mechanism; how likely it meets unknown nodes, and how likely ones without the action."""
     start = Visits(*(np.array([value]) for value in (int(cf.observation.states[0]), plan.m, 0)))
     strange: list[Ints] = []
@@ -252,12 +260,13 @@ def _follow(plan: Plan, cf: CounterfactualMDP) -> tuple[float, float, float]:
         lacking.append(unavailable)
         return decided
 
-    chain = build_chain(cf.mdp, lambda t: cf.graph.layers[t].edits, start, decide, cf.T)
-    value = evaluate_chain(cf.mdp, chain, None, ()).mean
+    mdp = asked(cf, None, widely=True).mdp
+    chain = build_chain(mdp, lambda t: cf.graph.layers[t].edits, start, decide, cf.T)
+    value = evaluate_chain(mdp, chain, None, ()).mean
     return value, 1.0 - _never(chain, strange), 1.0 - _never(chain, lacking)
 
 
-def _decide(plan: Plan, t: int, visits: Visits) -> tuple[Taken, Ints, Ints]:
+def _decide(plan: PlanRecord, t: int, visits: Visits) -> tuple[Taken, Ints, Ints]:
     """What a plan does in some nodes; which nodes it does not know; and which of these lack the observed action."""
     form, known = plan.cf.mdp.form, plan.covered.taken[t]
     at = plan.covered.visits[t].locate(visits)
@@ -272,14 +281,14 @@ def _decide(plan: Plan, t: int, visits: Visits) -> tuple[Taken, Ints, Ints]:
     return decided, unknown, unknown & ~available
 
 
-def _observed_pairs(cf: CounterfactualMDP, t: int, states: Ints) -> tuple[Ints, Ints]:
+def _observed_pairs(cf: CounterfactualRecord, t: int, states: Ints) -> tuple[Ints, Ints]:
     """The pair of each state with the observed action of step t, and whether there is one."""
     action = int(cf.observation.actions[t])
     pairs = np.array([cf.mdp.find_pair(int(state), action) for state in states], dtype=np.int64)
     return pairs, pairs >= 0
 
 
-def _agreement(plan: Plan, other: Plan) -> float:
+def _agreement(plan: PlanRecord, other: PlanRecord) -> float:
     """Probability that following ``plan``, under its own mechanism, ``other`` takes the same action at every step."""
     differs = [
         _decide(other, t, visits)[0].pairs != decided.pairs
@@ -297,7 +306,7 @@ def _never(chain: Chain, flagged: list[Ints]) -> float:
     return float(min(mass.sum(), 1.0))
 
 
-def _first_change(plan: Plan) -> Advice | None:
+def _first_change(plan: PlanRecord) -> Advice | None:
     """Where a plan leaves the observed path; before that, every mechanism repeats the path."""
     cf = plan.cf
     for t, (visits, decided) in enumerate(zip(plan.chain.visits, plan.chain.taken, strict=False)):

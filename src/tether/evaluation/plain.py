@@ -12,12 +12,12 @@ import numpy as np
 
 from tether._foundation.arrays import Ints, places_among
 from tether._foundation.checks import random_generator
-from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.conditioning.layers import Graph, nominal_rollout
 from tether.evaluation.evaluate import Evaluation, evaluate_chain, evaluate_decider, visit
 from tether.influence.one_step import Support
+from tether.model.model_record import ModelRecord
 from tether.model.properties import Property, make_property
-from tether.model.record import ModelRecord
 from tether.observation.path import Path
 from tether.plan.chain import Taken, Visits, build_chain
 from tether.plan.objective import asked
@@ -28,7 +28,7 @@ from tether.plan.solution import backward_values, choice_type, initial_state, nu
 __all__ = ["best_for_anyone", "evaluate_nominal", "simulate"]
 
 
-def best_for_anyone(cf: CounterfactualMDP, objective: Property | None = None, minimise: bool = False) -> Evaluation:
+def best_for_anyone(cf: CounterfactualRecord, objective: Property | None = None, minimise: bool = False) -> Evaluation:
     """The evaluation, in this episode, of the policy that is best in the plain model.
 
     The same as ``cf.evaluate(cf.mdp.solve(cf.T))``, but only for states that can be reached from s_0.
@@ -41,8 +41,8 @@ def best_for_anyone(cf: CounterfactualMDP, objective: Property | None = None, mi
     >>> best_for_anyone(cf).value == cf.evaluate(case.mdp.solve(cf.T)).value
     True
     """
-    mdp, asking = cf.mdp, asked(cf, objective)
-    world, decided = asked_model(mdp, objective)
+    mdp, asking = cf.mdp, asked(cf, objective, minimise, widely=True)
+    world, decided = asking.mdp, None if objective is None else objective.on(mdp)
     reached = nominal_rollout(asking.graph)
     states = [_with_ended(reached, t) for t in range(cf.T)]
     choices = [np.full((layer.size, 1), -1, dtype=choice_type(mdp)) for layer in states]

@@ -1,7 +1,7 @@
 """The value of a given policy over a set of causal models: the worst, the best, and the model that is worst for it.
 
-The same recursion as for robust plans (`tether.plan.robust`), with the policy's own actions π, over all nodes that it
-can visit under some model of the set (`tether.evaluation.following`):
+The recursion of robust plans (`tether.plan.robust_record`) with the policy's own actions π, over all nodes that it can
+visit under some model of the set (`tether.evaluation.following`):
 
     W_t(s) = Σ_a π(a|s) · min (max) over x in X of Σ_j x_j·(R(s,a,j) + γ·W_{t+1}(j))
 """
@@ -14,19 +14,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether.conditioning.conditioned import CounterfactualMDP, counterfactual
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.rounding import rounding_of
+from tether.conditioning.counterfactual_record import CounterfactualRecord, with_mechanism
+from tether.conditioning.edited_rows import Rows, spans
 from tether.conditioning.given import GivenRows
-from tether.conditioning.rows import Rows, spans
-from tether.conditioning.sets import ModelSet
+from tether.conditioning.model_sets import ModelSet
+from tether.errors import Problem, QueryError
 from tether.evaluation.following import Followed, follow
 from tether.model.properties import Property
+from tether.plan.afterwards import chain_after
+from tether.plan.chain import Link, Visits
 from tether.plan.objective import asked_set
-from tether.plan.plan import Plan
+from tether.plan.plan_record import PlanRecord
+from tether.plan.robust_record import RobustPlanRecord
 
 if TYPE_CHECKING:
     from tether._kernels.robust import RowsTaken
 
-__all__ = ["Range", "range_of", "ranges_with_breakdown", "worst_model"]
+__all__ = ["PolicyValues", "Range", "Survival", "range_of", "ranges_with_breakdown", "survival", "worst_model"]
 
 _CLOSE = 1e-12
 """The tolerance of a breakdown point."""
@@ -42,36 +48,127 @@ class Range:
     breakdown: float
 
 
-def range_of(models: ModelSet, policy: Any, objective: Property | None = None) -> tuple[float, float]:
+@dataclass(frozen=True, slots=True)
+class Survival:
+    """How a policy fares beyond the causal models of a set.
+
+    Attributes
+    ----------
+    worst, best : float
+        The range with hidden causes up to the strength that was asked about.
+    gamma_star : float
+        The strength that undoes the gain; 1 if none is guaranteed without hidden causes, infinite if none undoes it.
+    related : (float, float)
+        The range if the luck of different steps may be related in any way.
+    """
+
+    worst: float
+    best: float
+    gamma_star: float
+    related: tuple[float, float]
+
+
+def range_of(
+    models: ModelSet, policy: Any, objective: Property | None = None, minimise: bool = False
+) -> tuple[float, float]:
     """(worst, best) expected return, or probability, of a plan or policy over the set; see `Robust.range`."""
-    objective, minimise = _asked_of(policy, objective)
-    values = _Values(asked_set(models, objective), follow(models, policy, objective))
+    if isinstance(policy, PlanRecord):
+        minimise, objective = policy.minimise, policy.objective if objective is None else objective
+    values = PolicyValues(asked_set(models, objective), follow(models, policy, objective, minimise))
     least, most = values.at(1.0)[0], values.at(1.0, -1.0)[0]
     return (most, least) if minimise else (least, most)
 
 
-def _asked_of(policy: Any, objective: Property | None) -> tuple[Property | None, bool]:
-    """The objective of a plan; for any other policy, the given one."""
-    if isinstance(policy, Plan) and objective is None:
-        return policy.objective, policy.minimise
-    return objective, isinstance(policy, Plan) and policy.minimise
+def best_case(plan: RobustPlanRecord) -> float:
+    """The value of a robust plan under the model of its set that is best for it."""
+    return range_of(plan.robust.models, plan)[1]
 
 
 def ranges_with_breakdown(
-    sets: tuple[ModelSet, ...], policy: Any, observed: float, objective: Property | None = None, minimise: bool = False
+    sets: tuple[ModelSet, ...],
+    followed: Followed,
+    observed: float,
+    objective: Property | None = None,
+    minimise: bool = False,
 ) -> tuple[Range, ...]:
-    """The range of a plan or policy over each of several sets, and its breakdown points.
+    """The range of a policy over each of several sets, and its breakdown points.
 
     The breakdown point is the smallest ε at which (1 - ε)·(Gumbel-max row) + ε·(worst row of the set), used at every
     step, brings the value down to the observed return; 1 if none does, 0 if there is no gain to begin with.
 
-    The first set must contain the others: its nodes are followed once for all of them.
+    The policy was ``followed`` through a set that contains all of them.
     """
-    followed = follow(sets[0], policy, objective, minimise)
-    return tuple(_range(_Values(asked_set(models, objective), followed), observed, minimise) for models in sets)
+    return tuple(_range(PolicyValues(asked_set(models, objective), followed), observed, minimise) for models in sets)
 
 
-def _range(values: _Values, observed: float, minimise: bool) -> Range:
+def survival(
+    models: ModelSet,
+    followed: Followed,
+    observed: float,
+    gamma: float,
+    share: Floats,
+    objective: Property | None,
+    minimise: bool,
+) -> Survival:
+    """What is left of a gain with hidden causes, and if luck is related over time, for the set of all causal models.
+
+    ``share`` is how often each pair is taken in its state; see `tether.conditioning.model_sets.Confounding`.
+    """
+    from tether.core.extremes import undoing_strengths
+
+    sign = -1.0 if minimise else 1.0
+    level = sign * observed + 1e-12 * max(1.0, abs(observed))
+
+    def extreme(strength: float, side: float) -> float:
+        return PolicyValues(asked_set(models.confounded(strength, share), objective), followed).at(1.0, side)[0]
+
+    def above(_: Ints, strengths: Floats) -> Floats:
+        return np.array([sign * extreme(float(one), sign) - level for one in strengths])
+
+    gamma_star = float(undoing_strengths(above, 1)[0])
+    least, most = _related(models, followed, objective, observed)
+    related = (most, least) if minimise else (least, most)
+    return Survival(extreme(gamma, sign), extreme(gamma, -sign), gamma_star, related)
+
+
+def _related(models: ModelSet, followed: Followed, objective: Property | None, observed: float) -> tuple[float, float]:
+    """The range if the luck of different steps may be related in any way (`tether.core.related`)."""
+    from tether.core.follow import Links
+    from tether.core.related import lowest_mean
+
+    asked = asked_set(models, objective)
+    mdp, T = asked.gumbel.mdp, asked.gumbel.T
+    after: tuple[Link, ...] = ()
+    final = followed.last_worth
+    world = followed.models.gumbel
+    if world.rest is not None:
+        none = np.zeros(followed.last_states.size, np.int64)
+        ended = None if world.graph.ended is None else world.graph.ended.mask
+        chain = chain_after(world.mdp, ended, T, world.rest, Visits(followed.last_states, none, none))
+        last = chain.visits[-1].states
+        final, after = np.zeros(last.size) if world.rest.last is None else world.rest.last[last], chain.links
+    share = np.where(followed.undecided[followed.source] > 0, 1.0, followed.share)  # every action there may be taken
+    found = []
+    for sign in (1.0, -1.0):
+        links = []
+        for t in range(T):
+            rows = np.arange(followed.first[t], followed.first[t + 1])
+            owner = np.repeat(rows, np.diff(followed.starts)[rows])
+            entries = np.arange(followed.starts[rows[0]], followed.starts[rows[-1] + 1])
+            step, possible = asked.steps[t], followed.there[entries] >= 0
+            mass = mdp.form.probability[followed.entries[entries]] / step.chance
+            if step.outcome >= 0:
+                mass = np.where(followed.pairs[owner] == step.pair, 1.0, mass)
+            reward = sign * followed.reward[entries][possible]
+            source, target = followed.source[owner] - followed.node_start[t], followed.there[entries]
+            source, target = source[possible], target[possible] - followed.node_start[t + 1]
+            links.append(Links(source, target, (share[owner] * mass)[possible], reward))
+        links += [Links(one.source, one.target, one.probability, sign * one.reward) for one in after]
+        found.append(sign * lowest_mean(links, sign * final, mdp.discount, rounding_of(observed)))
+    return found[0], found[1]
+
+
+def _range(values: PolicyValues, observed: float, minimise: bool) -> Range:
     """If less is better, the worst value is the largest. Signs are then reversed, so that more is better here."""
     sign = -1.0 if minimise else 1.0
     value, worst, best = (values.at(*how)[0] for how in ((0.0,), (1.0, sign), (1.0, -sign)))
@@ -106,13 +203,16 @@ def _where_zero(above: Callable[[float], tuple[float, float]], at_0: float, at_1
     return high
 
 
-def worst_model(models: ModelSet, policy: Any) -> CounterfactualMDP:
+def worst_model(models: ModelSet, policy: Any) -> CounterfactualRecord:
     """The model of the set that is worst for a plan or policy; see `Robust.worst_model`.
 
     If a plan takes one pair with different numbers of changes left, the row is the worst one for the largest number.
     """
+    if models.intervals is not None:
+        why = "with confidence= the worst model may lead where nobody was seen to go: there is no such model to look at"
+        raise QueryError(Problem(why, fix="leave out confidence=", argument="confidence"))
     followed = follow(models, policy)
-    values = _Values(models, followed)
+    values = PolicyValues(models, followed)
     values.at(1.0)
     form, rows = models.gumbel.mdp.form, []
     for begin, end in zip(followed.first[:-1].tolist(), followed.first[1:].tolist(), strict=True):
@@ -121,21 +221,26 @@ def worst_model(models: ModelSet, policy: Any) -> CounterfactualMDP:
         _, item = spans(followed.starts[order[first]], followed.starts[order[first] + 1])
         rows.append(Rows.from_entries(form, pairs, values.rows[item]))
     mechanism = GivenRows(tuple(rows), models.member)
-    return counterfactual(models.gumbel.mdp, models.gumbel.path, mechanism=mechanism)
+    return with_mechanism(models.gumbel, mechanism)
 
 
-class _Values:
-    """Expected returns of a policy over a set of models; ``rows`` are the extreme rows of the last computation."""
+class PolicyValues:
+    """Expected returns of a policy over a set of models; ``rows`` are the extreme rows of the last computation.
 
-    def __init__(self, models: ModelSet, followed: Followed) -> None:
+    ``last`` is what each node is worth where it has no rows; by default the final reward of the last states.
+    """
+
+    def __init__(
+        self, models: ModelSet, followed: Followed, last: Floats | None = None, discount: float | None = None
+    ) -> None:
         from tether._kernels.sets import row_scratch_for
 
         mdp = models.gumbel.mdp
-        self._discount, self._undecided = mdp.discount, followed.undecided
+        self._discount, self._undecided = mdp.discount if discount is None else discount, followed.undecided
         self._taken: RowsTaken = followed.limited(models)
-        self._last = np.zeros(followed.undecided.size)
-        if mdp.final_reward is not None:
-            self._last[followed.node_start[-2] :] = mdp.final_reward[followed.last_states]
+        self._last = np.zeros(followed.undecided.size) if last is None else last
+        if last is None:
+            self._last[followed.node_start[-2] :] = followed.last_worth
         self.rows = np.empty(followed.entries.size)
         self._room = row_scratch_for(followed.longest)
 

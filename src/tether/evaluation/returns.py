@@ -13,7 +13,7 @@ import numpy as np
 from tether._foundation.arrays import Floats
 from tether._foundation.rounding import settled
 from tether.evaluation.course import Course
-from tether.model.record import ModelRecord
+from tether.model.model_record import ModelRecord
 from tether.plan.chain import Chain, collect
 
 __all__ = ["Returns", "returns_of"]

@@ -33,15 +33,15 @@ import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
 from tether._foundation.checks import whole_number
-from tether.conditioning.rows import spans
-from tether.errors import Problem, QueryError
+from tether.conditioning.edited_rows import spans
+from tether.errors import QueryError
+from tether.model.model_record import ModelRecord
 from tether.model.properties import Decided
-from tether.model.record import ModelRecord
 from tether.observation.changes import nothing_left, nothing_to_change
 from tether.observation.path import Observation
-from tether.plan.standard import LayerValues, Standard
+from tether.plan.standard import LayerValues, Standard, check_finite
 
-__all__ = ["SURE", "Batch", "BatchReview", "StepReviews", "Steps", "horizons", "review_batch"]
+__all__ = ["SURE", "Batch", "BatchReview", "StepReviews", "Steps", "horizons", "probability_better", "review_batch"]
 
 SURE = 0.95
 """In a learned model a decision is called a mistake if that is at least so likely."""
@@ -325,7 +325,7 @@ def _review_steps(
     q = (earned + gamma * mean(after[ends, 1]))[of_pair]
     size = (np.abs(earned) + gamma * mean(after[ends, 0]))[of_pair]
     value, own_size = layer.table[state, 1], layer.table[state, 0]
-    _check_finite(standard.mdp, layer.t, state, value + q)
+    check_finite(standard.mdp, layer.t, state, value + q)
     reward, reached = earned[of_pair], q.copy()
     seen = np.flatnonzero(next_state >= 0)
     if by_entry:
@@ -346,16 +346,6 @@ def _review_steps(
     found.mistake[at], found.luck[at] = mistake, luck
     found.reward[at], found.reached[at] = reward, reached
     found.best[at], found.ended[at] = np.where(ended, -1, best), ended
-
-
-def _check_finite(mdp: ModelRecord, t: int, states: Ints, values: Floats) -> None:
-    """An error if values are infinite: a state without actions can be reached before the end."""
-    lost = np.flatnonzero(~np.isfinite(values))
-    if lost.size:
-        state = mdp.states[int(states[lost[0]])]
-        message = f"from state {state!r} a state without any action can be reached before the end"
-        fix = "explore the model from this state, or judge fewer steps (horizon=)"
-        raise QueryError(Problem(message, state, time=t, place=f"t = {t}", fix=fix))
 
 
 def _summed(standard: Standard, batch: Steps, horizon: Ints, owner: Ints, t: Ints, found: _Columns) -> BatchReview:
@@ -391,14 +381,26 @@ def _probability(standard: Standard, pair: Ints, found: _Columns) -> Floats:
     chance = np.zeros(found.mistake.size)
     if standard.mdp.counts is None or bad.size == 0:
         chance[bad] = 1.0
-        return chance
+    else:
+        chance[bad] = _shown_better(standard, None if standard.is_usual else found.best[bad], pair[bad])
+    return chance
+
+
+def _shown_better(standard: Standard, best: Ints | None, done: Ints) -> Floats:
+    """How surely the log of a learned model shows that pairs are better than what was done; None: usual practice."""
     from scipy.special import ndtr
 
     mean, sd, _ = standard.advantages
-    done, best = pair[bad], found.best[bad]
     apart, unsure = 0.0 - mean[done], sd[done]
-    if not standard.is_usual:
+    if best is not None:
         apart, unsure = mean[best] + apart, sd[best] + unsure
     with np.errstate(divide="ignore", invalid="ignore"):
-        chance[bad] = np.where(unsure > 0, ndtr(apart / unsure), np.where(apart == 0, 0.5, apart > 0))
-    return chance
+        found: Floats = np.where(unsure > 0, ndtr(apart / unsure), np.where(apart == 0, 0.5, apart > 0))
+    return found
+
+
+def probability_better(standard: Standard, pair: int, done: int, advantage: float) -> float:
+    """How likely a pair is to be better than what was done, given that the model says how much it is."""
+    if standard.mdp.counts is None:
+        return float(advantage > 0)
+    return float(_shown_better(standard, np.array([pair]), np.array([done]))[0])

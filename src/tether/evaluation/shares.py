@@ -31,7 +31,7 @@ from tether.evaluation.evaluate import evaluate_plan
 from tether.evaluation.following import by_choices
 from tether.observation.changes import is_change, nothing_to_change
 from tether.plan.chain import Visits, collect
-from tether.plan.plan import Plan
+from tether.plan.plan_record import PlanRecord
 
 if TYPE_CHECKING:
     import pyarrow
@@ -113,7 +113,7 @@ class Shares(Tabular):
         >>> tether.counterfactual(case.mdp, case.path).plan(k=7, m=2).shares().to_arrow().column("t").to_pylist()
         [1, 2]
         """
-        from tether.evaluation.arrow import shares_table
+        from tether.evaluation.evaluation_tables import shares_table
 
         return shares_table(self)
 
@@ -127,7 +127,7 @@ class Shares(Tabular):
         >>> tether.counterfactual(case.mdp, case.path).plan(k=7, m=2).shares().plot().get_ylabel()
         'share of the gain'
         """
-        from tether.figures.decisions import plot_shares
+        from tether.figures.decisions_figure import plot_shares
 
         return plot_shares(self, ax)
 
@@ -138,7 +138,7 @@ class Shares(Tabular):
         )
 
 
-def shares(plan: Plan) -> Shares:
+def shares(plan: PlanRecord) -> Shares:
     """The Shapley share of each changed step; see `Plan.shares`."""
     changed = evaluate_plan(plan).changed
     assert changed is not None
@@ -172,7 +172,7 @@ class _Reached:
     earned: float
 
 
-def _values(plan: Plan, times: list[int]) -> Iterator[tuple[int, float]]:
+def _values(plan: PlanRecord, times: list[int]) -> Iterator[tuple[int, float]]:
     """V(C') of every subset C', given as the bits of a number. Subsets that agree up to a time share its work."""
     mdp = plan.asked.mdp
     start = Visits(*(np.array([one]) for one in (int(plan.asked.observation.states[0]), plan.m, 0)))
@@ -193,13 +193,13 @@ def _values(plan: Plan, times: list[int]) -> Iterator[tuple[int, float]]:
             open_ways.append((t + 1, _step(plan, t, way, subset, _settled(plan, t, way.visits, asked, idle))))
 
 
-def _as_observed(plan: Plan, t: int, visits: Visits) -> Ints:
+def _as_observed(plan: PlanRecord, t: int, visits: Visits) -> Ints:
     """The pair of each node with the observed action; -1 if it is not available."""
     action = int(plan.asked.observation.actions[t])
     return np.array([plan.asked.mdp.find_pair(int(s), action) for s in visits.states], dtype=np.int64)
 
 
-def _settled(plan: Plan, t: int, visits: Visits, pairs: Ints, idle: Any) -> Ints:
+def _settled(plan: PlanRecord, t: int, visits: Visits, pairs: Ints, idle: Any) -> Ints:
     """The pairs taken. If there is none: the first pair of a state in which nothing is a change, otherwise an error."""
     mdp = plan.asked.mdp
     pairs = np.where((pairs < 0) & idle, mdp.form.pair_start[visits.states], pairs)
@@ -214,7 +214,7 @@ def _settled(plan: Plan, t: int, visits: Visits, pairs: Ints, idle: Any) -> Ints
     return pairs
 
 
-def _step(plan: Plan, t: int, way: _Reached, subset: int, pairs: Ints) -> _Reached:
+def _step(plan: PlanRecord, t: int, way: _Reached, subset: int, pairs: Ints) -> _Reached:
     """One step on: what is earned, and where it leads."""
     mdp, cf = plan.asked.mdp, plan.asked
     owner, entry, probability = expand(mdp, cf.graph.layers[t].edits, pairs)

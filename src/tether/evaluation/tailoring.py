@@ -15,10 +15,10 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.markup import html_table
 from tether._foundation.words import average
-from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.observation.changes import is_change
 from tether.plan.chain import Chain, Link
-from tether.plan.plan import Plan
+from tether.plan.plan_record import PlanRecord
 
 __all__ = ["Tailoring", "about_plan", "tailoring_of"]
 
@@ -145,7 +145,7 @@ class Tailoring:
 
 
 def tailoring_of(
-    cf: CounterfactualMDP, chain: Chain, occupancy: list[Floats], influenced: tuple[Ints, ...]
+    cf: CounterfactualRecord, chain: Chain, occupancy: list[Floats], influenced: tuple[Ints, ...]
 ) -> Tailoring:
     """How much of a chain is still about the observed episode; ``influenced`` are the influenced pairs of each step."""
     strength, share, flags = np.empty(chain.T), np.empty(chain.T), []
@@ -162,7 +162,7 @@ def tailoring_of(
     return Tailoring(strength, share, chain, tuple(flags))
 
 
-def about_plan(plan: Plan) -> float:
+def about_plan(plan: PlanRecord) -> float:
     """How much of a plan is about its episode (`tether.core.about`); 1 if it changes nothing."""
     from tether.core.about import Strengths, about_episode, since_change
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,10 +11,11 @@ import numpy as np
 from tether._foundation.arrays import Flags, Floats, Ints
 from tether._foundation.checks import random_generator, whole_number
 from tether._foundation.markup import html_table
-from tether.model.record import ModelRecord
+from tether.model.model_record import ModelRecord
 from tether.observation.path import Path
+from tether.plan.afterwards import step_by_step
 from tether.plan.chain import Chain
-from tether.plan.plan import Plan
+from tether.plan.plan_record import PlanRecord
 
 __all__ = ["Trajectories", "sample_plan"]
 
@@ -29,7 +30,7 @@ class Trajectories:
     Attributes
     ----------
     states : array (n, T + 1)
-        Indices of states.
+        Indices of states; T is here the number of all steps, also of those after the record.
     actions : array (n, T)
         Indices of actions.
     returns : array (n,)
@@ -77,10 +78,14 @@ class Trajectories:
         return html_table((f"of {len(self):,}", "trajectory", "return"), rows)
 
 
-def sample_plan(plan: Plan, n: int, rng: Any = None) -> Trajectories:
+def sample_plan(plan: PlanRecord, n: int, rng: Any = None) -> Trajectories:
     """Draw trajectories from a plan's chain."""
-    n = whole_number("n", n, 1)
-    return _sample(plan.asked.mdp, plan.chain, n, random_generator(rng))
+    n, asked = whole_number("n", n, 1), plan.asked
+    mdp, chain, rest = asked.mdp, plan.chain, asked.rest
+    if rest is not None:
+        mdp = replace(mdp, final_reward=rest.last)
+        chain = chain.then(step_by_step(mdp, chain.ended, chain.T, rest, chain.visits[-1]))
+    return _sample(mdp, chain, n, random_generator(rng))
 
 
 def _sample(mdp: ModelRecord, chain: Chain, n: int, rng: np.random.Generator) -> Trajectories:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tether._foundation.rounding import ROUNDING
-from tether._foundation.words import average, counted, percent, strength_in_words
+from tether._foundation.words import average, counted, percent
 
 if TYPE_CHECKING:
-    from tether.conditioning.conditioned import CounterfactualMDP
+    from tether.conditioning.counterfactual_record import CounterfactualRecord
     from tether.evaluation.evaluate import Evaluation
     from tether.evaluation.tailoring import Tailoring
     from tether.explanation.steps import ExplainedStep
@@ -30,7 +30,7 @@ RARE = 0.05
 """Less likely changes than this are only counted, if there are others to list."""
 
 
-def left_to_chance(cf: CounterfactualMDP, chain: Chain) -> bool:
+def left_to_chance(cf: CounterfactualRecord, chain: Chain) -> bool:
     """Whether some step, of the episode or of a policy's chain, has more than one possible outcome in the model.
 
     >>> import tether
@@ -44,45 +44,40 @@ def left_to_chance(cf: CounterfactualMDP, chain: Chain) -> bool:
     return any(bool(np.any(start[pairs + 1] - start[pairs] > 1)) for pairs in taken)
 
 
-def strength(cf: CounterfactualMDP, outlook: Evaluation, steps: Sequence[ExplainedStep]) -> str:
-    """How much of the probability the observation moves: at the changed steps, and on average from there on.
+def strength(
+    cf: CounterfactualRecord, outlook: Evaluation, steps: Sequence[ExplainedStep], about: float | None = None
+) -> str:
+    """How much of it is about this episode, from the first change on.
+
+    ``about`` is how much of a plan is (`Plan.about_episode`); by default the mean strength of the steps from there on.
 
     Examples
     --------
     >>> import tether
     >>> case = tether.cases.epidemic()
     >>> cf = tether.counterfactual(case.mdp, case.path)
-    >>> explanation = cf.plan(k=8, m=1).explain()
+    >>> explanation = cf.plan(k=3, m=1).explain()
     >>> strength(cf, explanation.outlook, explanation.steps)
-    'The observation moves no probability at any step: this is what the model expects of anyone in that state.'
+    'From step 5 on, nothing in this is specific to this episode: it is what the model expects of anyone.'
     """
     if not left_to_chance(cf, outlook.chain):
         return "No step is random: the episode has no luck to keep, and the answer does not depend on it."
     tailoring, until = known_tailoring(outlook), "" if outlook.chain.ended is None else " until it is decided"
-    if not (tailoring.strength > ROUNDING).any():
-        return (
-            "The observation moves no probability at any step: this is what the model expects of anyone in that state."
-        )
-    changed = [step for step in steps if step.changed >= RARE] or [step for step in steps if step.changed > 0]
+    changed = [step for step in steps if step.changed > 0]
     if not changed:
         mean = tailoring.mean_strength()
-        moved = f"{percent(mean)} of the probability (strength {strength_in_words(mean)})"
         over = f"the {counted(outlook.T, 'step')}" if not until else f"the steps{until}"
-        return f"On average over {over}, the observation moves {moved}."
-    where, there = ("the changed step", "there") if len(changed) == 1 else ("the changed steps", "the first of them")
-    since = tailoring.mean_strength(changed[0].t)  # before, the policy does what was done
-    least, most = min(step.strength for step in changed), max(step.strength for step in changed)
-    if since <= ROUNDING:
-        first = where if len(changed) == 1 else "the first changed step"
-        return f"From {first} on the observation moves no probability: from there the answer holds for anyone."
-    if most <= ROUNDING:
-        at = f"At {where} the observation moves no probability: there the answer holds for anyone in that state"
-        return (
-            f"{at}; from {there} on it moves {percent(since)} on average{until} (strength {strength_in_words(since)})."
-        )
-    at = f"At {where} the observation moves {_range(percent(least), percent(most))} of the probability (strength "
-    at += f"{_range(strength_in_words(least), strength_in_words(most))})"
-    return f"{at}; from {there} on, {percent(since)} on average{until}."
+        return f"Nothing is changed. On average over {over}, the observation moves {percent(mean)} of the probability."
+    first = changed[0].t
+    share = tailoring.mean_strength(first) if about is None else about
+    if share <= ROUNDING:
+        where = "Nothing in this" if first == 0 else f"From step {first} on, nothing in this"
+        return f"{where} is specific to this episode: it is what the model expects of anyone."
+    start = "" if first == 0 else f"From step {first} on, "
+    text = (
+        f"{start}{percent(share)} of it is about this episode{until}: so much of the probability the observation moves."
+    )
+    return text
 
 
 def influenced_steps(tailoring: Tailoring, k: int | None = None, rule: Rule = "definition") -> str:
@@ -125,10 +120,6 @@ def influenced_steps(tailoring: Tailoring, k: int | None = None, rule: Rule = "d
 
 def _is_whole(expected: float) -> bool:
     return abs(expected - round(expected)) <= 5e-4
-
-
-def _range(low: str, high: str) -> str:
-    return low if low == high else f"{low} to {high}"
 
 
 def known_tailoring(outlook: Evaluation) -> Tailoring:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import counted, number, percent
+from tether.errors import QueryError
 from tether.evaluation.one_change import decided_from
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _for_the_outcome(
         how = "for certain" if chance >= 1 - ROUNDING else f"with a probability of {percent(chance)}"
         sentences.append(
             f"The outcome, {event}, could best have been averted at t = {best.t}: {name(best.action)}, and nothing "
-            f"else changed, would have averted it {how}."
+            f"else changed, would have averted it {how}{_over_models(decisions, best)}."
         )
     elif from_when > 0 and known:
         sentences.append(f"No other action, with nothing else changed, could have averted the outcome, {event}.")
@@ -93,6 +94,16 @@ def _for_the_outcome(
         when = f"at t ≥ {from_when}" if from_when else "in the whole episode"
         sentences.append(f"Nothing done {when} could have changed the outcome.")
     return sentences
+
+
+def _over_models(decisions: Decisions, best: Decision) -> str:
+    """The range of a necessity over every causal model; empty where it is the same, or not known."""
+    try:
+        every = decisions.necessity_bounds(best.t, best.action)[0]
+    except QueryError:
+        return ""
+    low, high = percent(every.least), percent(every.most)
+    return "" if low == high else f" ({low} to {high} over every causal model)"
 
 
 def _instead(decisions: Decisions, row: Decision, name: Callable[[Any], str]) -> str:

@@ -13,7 +13,7 @@ from tether._foundation.checks import whole_number
 from tether._foundation.markup import html_table, paragraphs
 from tether._foundation.rounding import ROUNDING, gain_of, rounding_of
 from tether._foundation.words import strength_in_words
-from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.errors import Problem, QueryError
 from tether.evaluation.necessity import NecessityBounds, necessity_bounds
 from tether.evaluation.one_change import Alternatives, alternatives
@@ -22,8 +22,10 @@ from tether.explanation.deciding import decision_sentences
 from tether.influence.one_step import Influence
 from tether.influence.rules import Rule
 from tether.model.properties import Property
-from tether.plan.backward import observed_value
+from tether.plan.best_values import observed_value
 from tether.plan.objective import asked, negated
+from tether.plan.standard import Standard
+from tether.plan.tether_record import tether
 
 if TYPE_CHECKING:
     import pyarrow
@@ -60,6 +62,9 @@ class Decision:
         The shortest tether that allows the action.
     reason : str or None
         Why there is no value.
+    mistake : float or None
+        What the action costs compared with the best of the plain model, by what could be known at the time; 0 for the
+        best. Beside ``gain``, which only hindsight knows. None where the plain model has no value.
 
     Examples
     --------
@@ -81,6 +86,7 @@ class Decision:
     strength: float
     needed_k: int
     reason: str | None = None
+    mistake: float | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -115,7 +121,7 @@ class Decisions(Tabular):
     Nothing done at t ≥ 3 could have changed the outcome.
     """
 
-    cf: CounterfactualMDP
+    cf: CounterfactualRecord
     m: int
     rule: Rule
     influence: Influence
@@ -126,9 +132,9 @@ class Decisions(Tabular):
     minimise: bool = False
 
     @property
-    def asked(self) -> CounterfactualMDP:
+    def asked(self) -> CounterfactualRecord:
         """The counterfactual MDP in which the values are returns (`tether.plan.objective`)."""
-        return asked(self.cf, self.objective)
+        return asked(self.cf, self.objective, self.minimise)
 
     @property
     def event(self) -> Outcome | None:
@@ -229,7 +235,7 @@ class Decisions(Tabular):
         >>> table.num_rows, table.column("action").slice(0, 3).to_pylist()
         (21, ['NIL', 'V_I', 'V_S'])
         """
-        from tether.explanation.arrow import decisions_table
+        from tether.explanation.explanation_tables import decisions_table
 
         return decisions_table(self)
 
@@ -243,7 +249,7 @@ class Decisions(Tabular):
         >>> tether.counterfactual(case.mdp, case.path).decisions().plot().get_xlabel()
         'time t (steps)'
         """
-        from tether.figures.decisions import plot_decisions
+        from tether.figures.decisions_figure import plot_decisions
 
         return plot_decisions(self, what, ax)
 
@@ -275,11 +281,11 @@ class Decisions(Tabular):
 
 
 def decide(
-    cf: CounterfactualMDP, objective: Any, m: int, rule: Any, influence: Any, minimise: bool = False
+    cf: CounterfactualRecord, objective: Any, m: int, rule: Any, influence: Any, minimise: bool = False
 ) -> Decisions:
     """Every step and every action available there; see `CounterfactualMDP.decisions`."""
     m = min(whole_number("m", m, 1), cf.T)
-    tied = cf.tether(rule=rule, influence=influence, objective=objective, minimise=minimise)
+    tied = tether(cf, rule, influence, objective, minimise)
     thresholds, world = tied.thresholds(), tied.asked
     outcome, observed = _outcome(world, tied.objective), observed_value(world)
     worth = -observed if minimise else observed  # more is always better
@@ -294,13 +300,30 @@ def decide(
         rows += [_row(cf, t, found, i, int(kappa[i]), worth) for i in range(kappa.size)]
     if minimise:
         rows = [replace(row, value=_opposite(row.value), best=_opposite(row.best)) for row in rows]
+    rows = _with_mistakes(cf, Standard(cf.mdp, "best", tied.objective, tied.minimise), rows)
     name = None if outcome is None else outcome.name
     about = tied.rule, tied.influence, observed, name, tuple(rows), tied.objective, tied.minimise
     return Decisions(cf, m, *about)
 
 
+def _with_mistakes(cf: CounterfactualRecord, standard: Standard, rows: list[Decision]) -> list[Decision]:
+    """The rows with what each action costs compared with the best of the plain model."""
+    pairs = [
+        np.array([cf.mdp.pair_index(row.state, row.action) for row in rows if row.t == t], np.int64)
+        for t in range(cf.T)
+    ]
+    values, sizes = standard.of_pairs(cf.T, pairs)
+    if not all(np.isfinite(one).all() for one in values):
+        return rows
+    found = []
+    for one, size in zip(values, sizes, strict=True):
+        cost = one.max(initial=-np.inf) - one
+        found += np.where(cost <= 1e-11 * size.max(initial=0.0), 0.0, cost).tolist()
+    return [replace(row, mistake=cost) for row, cost in zip(rows, found, strict=True)]
+
+
 def _alternatives(
-    world: CounterfactualMDP, m: int, outcome: Outcome | None, minimise: bool
+    world: CounterfactualRecord, m: int, outcome: Outcome | None, minimise: bool
 ) -> tuple[Alternatives, ...]:
     if minimise:
         graph = negated(world.graph)
@@ -308,7 +331,7 @@ def _alternatives(
     return alternatives(world, m, outcome)
 
 
-def _idle(cf: CounterfactualMDP, t: int, observed: float, happened: bool) -> list[Decision]:
+def _idle(cf: CounterfactualRecord, t: int, observed: float, happened: bool) -> list[Decision]:
     """A step after the objective is decided."""
     rows = []
     for action in cf.mdp.actions_in(cf.path.states[t]):
@@ -318,7 +341,7 @@ def _idle(cf: CounterfactualMDP, t: int, observed: float, happened: bool) -> lis
     return rows
 
 
-def _row(cf: CounterfactualMDP, t: int, found: Alternatives, i: int, needed_k: int, observed: float) -> Decision:
+def _row(cf: CounterfactualRecord, t: int, found: Alternatives, i: int, needed_k: int, observed: float) -> Decision:
     mdp, pair = cf.mdp, int(found.pairs[i])
     edits = cf.graph.layers[t].edits
     at = edits.find(pair)
@@ -350,7 +373,7 @@ def _number(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _outcome(world: CounterfactualMDP, objective: Property | None) -> Outcome | None:
+def _outcome(world: CounterfactualRecord, objective: Property | None) -> Outcome | None:
     """The class of the observed last state; None if it was not recorded, or is no outcome.
 
     For a property: all states in which it is decided in the same way, or undecided at the end with the same effect.
@@ -358,7 +381,11 @@ def _outcome(world: CounterfactualMDP, objective: Property | None) -> Outcome | 
     last = int(world.observation.states[-1])
     if last < 0 or objective is None:
         return None if last < 0 else outcome_of(world.mdp, last)
-    assert world.mdp.final_reward is not None
-    happened = bool(world.mdp.final_reward[last])
+    worth, final = world.mdp.final_reward, world.mdp.final_reward if world.rest is None else world.rest.final
+    assert worth is not None
+    assert final is not None
+    if min(worth[last], 1.0 - worth[last]) > 1e-9:  # the record was cut before it was decided
+        return None
+    happened = bool(worth[last] > 0.5)
     name = objective.in_words if happened else objective.failed_in_words
-    return Outcome(name, np.flatnonzero(world.mdp.final_reward == float(happened)))
+    return Outcome(name, np.flatnonzero(final == float(happened)))

@@ -11,15 +11,15 @@ import numpy as np
 from tether._foundation.checks import whole_number
 from tether._foundation.words import counted, number, percent
 from tether.errors import QueryError
-from tether.explanation.outcomes import goes_on
+from tether.explanation.outcome_chances import goes_on
 from tether.model.practice import practice
 
 if TYPE_CHECKING:
     from tether.explanation.explain import Explanation
     from tether.learning.uncertainty import PlanUncertainty
     from tether.model.counts import Counts
-    from tether.model.record import ModelRecord
-    from tether.plan.plan import Plan
+    from tether.model.model_record import ModelRecord
+    from tether.plan.plan_record import PlanRecord
 
 __all__ = ["Evidence", "default_draws", "evidence_of", "learned_sentences"]
 
@@ -92,7 +92,7 @@ class Evidence:
     at_most: float = 1.0
 
 
-def default_draws(plan: Plan, draws: int | None) -> int:
+def default_draws(plan: PlanRecord, draws: int | None) -> int:
     """How many models to draw: ``draws``, or by default some for a learned model and none for any other.
 
     >>> import tether
@@ -184,16 +184,19 @@ def learned_sentences(explanation: Explanation, name: Callable[[Any], str]) -> l
     counts = explanation.plan.cf.mdp.counts
     if counts is None:
         return []
-    source = counted(counts.episodes, "episode") if counts.episodes else "a log"
+    which = "other episode" if counts.left_out else "episode"
+    source = counted(counts.episodes, which) if counts.episodes else "a log"
     sentences = [f"The model is learned, from {source}{_how_often(explanation, name)}."]
     if counts.pooling is not None and counts.pooling.rho == 0:
         sentences.append(counts.pooling.sentence)
     elif len(explanation.evidence) <= _LISTED and explanation.plan.objective is None:
         sentences += [_for_anyone(one, name) for one in explanation.evidence]
     sentences += [_ends(one, name) for one in explanation.evidence if one.end is not None]
-    sure = explanation.uncertainty
+    sure, fair = explanation.uncertainty, explanation.crossfit
     if sure is None or not explanation.changes:
         return sentences
+    if fair is not None:
+        sentences.append(fair.sentence)
     return sentences + _left_open(sure, name, goes_on(explanation.plan.cf, explanation.outlook))
 
 

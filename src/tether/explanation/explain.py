@@ -11,16 +11,29 @@ import numpy as np
 
 from tether._foundation.arrow import Tabular
 from tether._foundation.markup import html_table, paragraphs
+from tether._foundation.rounding import rounding_of
 from tether._foundation.words import strength_in_words
+from tether.errors import QueryError
+from tether.evaluation.certificate import certify
 from tether.evaluation.evaluate import Evaluation, chance_of_changes, evaluate_plan, evaluate_policy
+from tether.evaluation.fixed_sequences import FixedSequence, fixed_sequence
+from tether.evaluation.hindsight import Hindsight, fair_plan, hindsight_of
 from tether.evaluation.plain import best_for_anyone
+from tether.evaluation.plan_risk import Risk, risk_of
+from tether.evaluation.tailoring import about_plan
 from tether.explanation.about_episode import left_to_chance
 from tether.explanation.evidence import Evidence, default_draws, evidence_of
-from tether.explanation.outcomes import Outcomes, outcomes_of
-from tether.explanation.sentences import Answer, answer
+from tether.explanation.mistakes import Review, review_counterfactual
+from tether.explanation.outcome_chances import Outcomes, outcomes_of
+from tether.explanation.replay import Replay, replay_of
+from tether.explanation.sentences import Answer, answer, robust_plan
 from tether.explanation.steps import ElsewhereChange, ExplainedStep, changes_elsewhere, explained_steps
-from tether.plan.limits import Beyond, beyond
-from tether.plan.plan import Plan
+from tether.explanation.verdicts import Nouns, Verdicts, verdicts_of
+from tether.learning.crossfitted import CrossFitted, cross_fitted
+from tether.learning.posterior import posterior
+from tether.plan.limits import ABOUT, Beyond, beyond
+from tether.plan.plan_record import PlanRecord
+from tether.plan.robust_record import RobustPlanRecord
 
 if TYPE_CHECKING:
     import pyarrow
@@ -58,15 +71,23 @@ class Explanation(Tabular):
     >>> explanation = tether.counterfactual(case.mdp, case.path).plan(k=3, m=1).explain()
     >>> for sentence in explanation.sentences():  # doctest: +NORMALIZE_WHITESPACE
     ...     print(sentence)
+    6 decisions were mistakes that could be known at the time; together they cost 35.9.
+    The largest: at step 1, 'NIL' instead of 'V_I' cost 15.8 of the expected return.
+    Bad luck cost 1.14 more, the largest part at step 2.
     Change 1 action: at t = 5 'V_I' instead of 'NIL'.
+    All of the gain could be foreseen.
     The expected return is -37.11 (± 0.3143) instead of -38: a gain of 0.8889.
-    From the changed step on the observation moves no probability: from there the answer holds for anyone.
+    Of 100 replays, none end worse than what happened, and 89 better.
+    From step 5 on, nothing in this is specific to this episode: it is what the model expects of anyone.
+    No plan that helps is about this episode.
     5 of the 7 steps are influenced (the test that k counts); the longest stretch without is 2 steps, fewer than k = 3.
-    The gain holds under every causal model.
-    The return is from -37.12 to -37.01 over all that agree with the model and the episode; observed -38.
+    It is expected to do better than what happened, under every causal model in which the luck of one step says nothing
+    about the luck of another. The expected return is from -37.12 to -37.01 over all of these that agree with the model
+    and the episode; observed -38. If the luck of different steps may be related, it is from -37.14 to -37. The gain
+    survives hidden reasons that changed the odds of an action by less than 5.54 times.
     """
 
-    plan: Plan
+    plan: PlanRecord
     outlook: Evaluation
     steps: tuple[ExplainedStep, ...]
     with_certificate: bool = True
@@ -92,6 +113,51 @@ class Explanation(Tabular):
     def logged_return(self) -> float | None:
         """Return of the observed path by its own rewards (`tether.records.Earned`); None for a path without rewards."""
         return self.plan.logged_return
+
+    @cached_property
+    def review(self) -> Review | None:
+        """Mistake or luck; None if the plain model has no value, because a state without actions can be reached."""
+        plan = self.plan
+        try:
+            return review_counterfactual(plan.cf, "best", plan.objective, plan.minimise, None)
+        except QueryError:
+            return None
+
+    @cached_property
+    def hindsight(self) -> Hindsight | None:
+        """What of the gain could be foreseen, and what only hindsight knows; None for a plan that is not compared.
+
+        Plans with a guaranteed value, or within a limit on a probability, are not compared with a fair one.
+        """
+        try:
+            return hindsight_of(self.plan, fair_plan(self.plan))
+        except QueryError:
+            return None
+
+    @cached_property
+    def simple(self) -> FixedSequence | None:
+        """The best fixed sequence of actions; None where it was not looked for, because there are too many to try.
+
+        Plans that are not compared with a fair one are not compared with fixed sequences either.
+        """
+        try:
+            return fixed_sequence(self.plan)
+        except QueryError:
+            return None
+
+    @cached_property
+    def risk(self) -> Risk:
+        """How likely a replay is to end worse, or better, than what happened."""
+        return risk_of(self.plan)
+
+    @cached_property
+    def no_plan_is_about(self) -> bool:
+        """Whether something could be gained with m changes, but by no plan that is about this episode."""
+        plan = self.plan
+        if robust_plan(plan) is not None or plan.constraint is not None or plan.price > 0:
+            return False
+        gains = plan.gain > rounding_of(plan.observed_value)
+        return gains and about_plan(plan) < ABOUT and not plan.question.helps_and_is_about(plan.m)
 
     @cached_property
     def beyond(self) -> Beyond:
@@ -127,7 +193,7 @@ class Explanation(Tabular):
         >>> explanation.certificate.verdict, explanation.uncertified
         ('never worse', '')
         """
-        return self.plan.certify() if self.with_certificate and not self.uncertified else None
+        return certify(self.plan.cf, self.plan) if self.with_certificate and not self.uncertified else None
 
     @cached_property
     def uncertified(self) -> str:
@@ -157,7 +223,28 @@ class Explanation(Tabular):
         >>> plan.explain(draws=50).uncertainty.draws, plan.explain(draws=0).uncertainty
         (50, None)
         """
-        return self.plan.uncertainty(self.draws, rng=self.rng, progress=self.progress) if self.draws else None
+        if not self.draws:
+            return None
+        return posterior(self.plan.cf.mdp, self.draws, rng=self.rng).of(self.plan, self.progress)
+
+    @cached_property
+    def crossfit(self) -> CrossFitted | None:
+        """For a learned model: the value of plans where they were not chosen; None if no models are drawn.
+
+        Examples
+        --------
+        >>> import tether
+        >>> seen = [("treat", "well")] * 8 + [("treat", "dead")] * 2 + [("wait", "dead")] * 3
+        >>> mdp = tether.learn([tether.Path(["sick", after], [did]) for did, after in seen], prior=1)
+        >>> mdp = mdp.with_objective(final_reward={"well": 1.0})
+        >>> plan = tether.counterfactual(mdp, tether.Path(["sick", "dead"], ["wait"])).plan(k=2, m=1)
+        >>> plan.explain(draws=0).crossfit is None
+        True
+        """
+        plan = self.plan
+        if not self.draws or isinstance(plan, RobustPlanRecord) or plan.constraint is not None:
+            return None
+        return cross_fitted(plan, self.draws, self.rng)
 
     @cached_property
     def advised_states(self) -> dict[int, Any]:
@@ -165,7 +252,7 @@ class Explanation(Tabular):
         return {step.t: _advised_state(self, step.t, step.instead) for step in self.changes}
 
     def answer(self, name: Callable[[Any], str] = repr) -> Answer:
-        """The answer in its four parts; ``name`` turns a name into text.
+        """The answer in its five parts; ``name`` turns a name into text.
 
         Examples
         --------
@@ -176,6 +263,14 @@ class Explanation(Tabular):
         'Died by t = 10: 85 % instead of certain; discharged: 3 % instead of 0 %.'
         """
         return answer(self, name)
+
+    def replay(self, name: Callable[[Any], str] = str) -> Replay:
+        """What the picture of the plan shows: what happened, the replay, and where it is about this episode."""
+        return replay_of(self, name)
+
+    def verdicts(self, name: Callable[[Any], str] = str, nouns: Nouns | None = None) -> Verdicts:
+        """What is said first: mistake or luck? about this episode? how sure? ``nouns`` are the log's own words."""
+        return verdicts_of(self, name, nouns)
 
     def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
         """All sentences: what to do differently, what follows, how much of it is about this episode, how sure it is."""
@@ -199,7 +294,7 @@ class Explanation(Tabular):
         >>> table.column("changed").to_pylist()
         [0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0]
         """
-        from tether.explanation.arrow import explanation_table
+        from tether.explanation.explanation_tables import explanation_table
 
         return explanation_table(self)
 
@@ -229,7 +324,7 @@ class Explanation(Tabular):
 
 
 def explain(
-    plan: Plan,
+    plan: PlanRecord,
     group: Callable[[Any], Any] | None = None,
     *,
     certificate: bool = True,
@@ -246,7 +341,9 @@ def explain(
     return Explanation(plan, outlook, steps, certificate, many, rng, progress)
 
 
-def _told_again(plan: Plan, steps: tuple[ExplainedStep, ...], certificate: bool, draws: int, rng: Any) -> Explanation:
+def _told_again(
+    plan: PlanRecord, steps: tuple[ExplainedStep, ...], certificate: bool, draws: int, rng: Any
+) -> Explanation:
     """An explanation that was pickled."""
     return Explanation(plan, evaluate_plan(plan), steps, certificate, draws, rng)
 

@@ -7,29 +7,33 @@ needs a causal model, but for `Review.foreseeable`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import Tabular, name_array
 from tether._foundation.markup import html_table, paragraphs
 from tether._foundation.rounding import gain_of
-from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.counterfactual_record import CounterfactualRecord
+from tether.conditioning.horizon import Horizon
+from tether.conditioning.model_sets import confounded_weights
 from tether.evaluation.evaluate import evaluate_decider
 from tether.evaluation.outcomes import outcome_of
 from tether.evaluation.plain import best_for_anyone
 from tether.evaluation.review import SURE, Batch, horizons, review_batch
-from tether.explanation.reviewing import review_headline, review_sentences
+from tether.explanation.reviewing import review_headline, review_sentences, review_verdict
 from tether.influence.one_step import Support
+from tether.model.model_record import ModelRecord
 from tether.model.properties import Property, make_property
-from tether.model.record import ModelRecord
 from tether.observation.changes import nothing_to_change
 from tether.observation.earned import Earned, earned
 from tether.observation.indices import path_of
 from tether.observation.path import Observation, Path, observe
 from tether.plan.objective import asked
+from tether.plan.policy import shares_of_pairs
 from tether.plan.standard import Standard, is_best
 
 if TYPE_CHECKING:
@@ -160,7 +164,7 @@ class Review(Tabular):
     earned: Earned | None = None
     was_cut: bool = False
     """Whether the record stops before the horizon, in a state that is not absorbing."""
-    cf: CounterfactualMDP | None = None
+    cf: CounterfactualRecord | None = None
 
     @property
     def T(self) -> int:
@@ -193,6 +197,26 @@ class Review(Tabular):
         value = _value_in_replay(self.cf, self)
         return gain_of(value, self.observed, self.minimise)
 
+    @cached_property
+    def gamma_star(self) -> float | None:
+        """How strong a hidden cause would have to be for the costliest mistake to be the right decision.
+
+        Those who decided may have seen more than the state contains. It is the smallest Γ for which a hidden cause that
+        changes the odds of every action at most Γ times, at this step, makes what was done as good as what seems best
+        (`tether.conditioning.model_sets.Confounding`). Practice is usual practice for a learned model, otherwise each
+        action is taken equally often. What comes after the step counts as in the model. Infinite if no hidden cause
+        can, as long as outcomes of probability 0 stay impossible. None without a claimed mistake, and against a policy.
+
+        Examples
+        --------
+        >>> import tether
+        >>> grid = tether.cases.grid_world()
+        >>> round(tether.review(grid.mdp, grid.path).gamma_star, 3)
+        13.133
+        """
+        step = self.largest() if self.is_best else None
+        return None if step is None else undoing_strength(self, step)
+
     def largest(self) -> ReviewedStep | None:
         """The step whose mistake cost most, of those that are claimed; None without one.
 
@@ -220,6 +244,10 @@ class Review(Tabular):
     def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
         """Mistake or luck, first; then the account, and what it rests on. ``name`` turns a name into text."""
         return review_sentences(self, name)
+
+    def verdict(self, name: Callable[[Any], str] = repr) -> list[str]:
+        """Mistake or luck, in two sentences."""
+        return review_verdict(self, name)
 
     def to_arrow(self) -> pyarrow.Table:
         """One row per step, with the fields of `ReviewedStep` as columns.
@@ -322,14 +350,15 @@ def review(
 
 
 def review_counterfactual(
-    cf: CounterfactualMDP, against: Any, objective: Any, minimise: bool, horizon: int | None
+    cf: CounterfactualRecord, against: Any, objective: Any, minimise: bool, horizon: int | None
 ) -> Review:
     """Review the observed episode of a counterfactual MDP; see `CounterfactualMDP.review`."""
     standard = Standard(cf.mdp, against, make_property(objective), bool(minimise))
-    return _review(standard, cf.observation, horizon, cf)
+    until = cf.horizon if horizon is None and cf.after is not None else horizon
+    return _review(standard, cf.observation, until, cf)
 
 
-def _review(standard: Standard, seen: Observation, horizon: Any, cf: CounterfactualMDP | None) -> Review:
+def _review(standard: Standard, seen: Observation, horizon: Any, cf: CounterfactualRecord | None) -> Review:
     mdp, batch = standard.mdp, Batch.of(seen)
     until = horizons(mdp, batch, horizon)
     found = review_batch(standard, batch, until)
@@ -371,16 +400,44 @@ def _review(standard: Standard, seen: Observation, horizon: Any, cf: Counterfact
     )
 
 
-def _value_in_replay(cf: CounterfactualMDP, found: Review) -> float:
+def undoing_strength(found: Review, step: ReviewedStep) -> float:
+    """How strong a hidden cause at one step must be for what was done there to be as good as what seems best."""
+    from tether.core.extremes import undoing_strengths
+
+    standard = Standard(found.mdp, found.against, found.objective, found.minimise)
+    world, sign = standard.world[0], -1.0 if found.minimise else 1.0
+    share, rewards = shares_of_pairs(found.mdp), world.rewards.at(step.t)
+    rows = []
+    for action in (step.best, step.action):
+        pair = world.pair_index(step.state, action)
+        entries = world.entries(pair)
+        after = standard.values_at(step.t + 1, found.horizon, world.form.next_state[entries].astype(np.int64))
+        earned = rewards[entries] if world.rewards.by_entry else rewards[pair]
+        rows.append((share[pair : pair + 1], world.form.probability[entries], sign * (earned + world.discount * after)))
+
+    def above(_: Ints, strengths: Floats) -> Floats:
+        best, done = rows
+        return np.array([_lowest(*best, one) + _lowest(*done[:2], -done[2], one) for one in strengths.tolist()])
+
+    return float(undoing_strengths(above, 1)[0])
+
+
+def _lowest(share: Floats, chances: Floats, worth: Floats, gamma: float) -> float:
+    """The lowest mean of worth over all, if hidden causes of a strength chose for whom the row is known."""
+    (least,), (most,) = confounded_weights(share, gamma)
+    order = np.argsort(worth)
+    rest = np.diff(np.minimum(np.cumsum((most - least) * chances[order]), 1.0 - least), prepend=0.0)
+    return float((least * chances[order] + rest) @ worth[order])
+
+
+def _value_in_replay(cf: CounterfactualRecord, found: Review) -> float:
     """The value, in the counterfactual MDP, of the policy that decisions are judged against; up to the horizon."""
     standard = Standard(cf.mdp, found.against, found.objective, found.minimise)
     if found.objective is not None and found.steps[0].action is None:  # it was over before the first decision
         return found.observed
-    if standard.is_best and found.horizon == cf.T:
-        return best_for_anyone(cf, found.objective, found.minimise).value
-    outlook = evaluate_decider(asked(cf, found.objective), standard.decide(found.horizon), Support())
-    ends = standard.values_at(cf.T, found.horizon, outlook.chain.visits[-1].states)
-    after = float(outlook.occupancy[-1] @ ends)
-    if found.objective is not None:
-        return after
-    return float(outlook.returns.mean[-1]) + cf.mdp.discount**cf.T * after
+    until = Horizon(found.horizon, found.against)
+    judged = replace(cf, after=None if found.horizon == cf.T else until)
+    if standard.is_best:
+        return best_for_anyone(judged, found.objective, found.minimise).value
+    world = asked(judged, found.objective, found.minimise)
+    return evaluate_decider(world, standard.decide(found.horizon), Support()).value

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tether._foundation.rounding import rounding_of
-from tether._foundation.words import counted, percent, three_digits
+from tether._foundation.words import at_most_three_digits, counted, percent, three_digits
 
 if TYPE_CHECKING:
     from tether.explanation.mistakes import Review, ReviewedStep
 
-__all__ = ["review_headline", "review_sentences"]
+__all__ = ["outcome_noun", "review_headline", "review_sentences", "review_verdict", "review_word"]
 
 Name = Callable[[Any], str]
 """Turns a state or an action into text."""
@@ -22,21 +23,51 @@ _NOUNS = {"died": "death", "dead": "death", "death": "death"}
 
 def review_sentences(found: Review, name: Name) -> list[str]:
     """Mistake or luck; then the account, and what it rests on."""
+    logged = "" if found.earned is None else found.earned.sentence()
+    account = [_account(found), *_until(found), _replayed(found), logged, _learned(found), _hidden(found)]
+    said = [*review_verdict(found, name), *account]
+    return [sentence for sentence in said if sentence]
+
+
+def review_verdict(found: Review, name: Name) -> list[str]:
+    """Mistake or luck, in two sentences."""
     if all(step.action is None or len(found.mdp.actions_in(step.state)) == 1 for step in found.steps):
         was_over = all(step.action is None for step in found.steps)
         why = "it was over at the beginning" if was_over else "at every step only one action was available"
-        verdict = [f"There was nothing to decide: {why}.", _luck(found, "", name)]
-    elif not found.is_best:
-        verdict = [_compared(found, name), _luck(found, "", name)]
-    elif found.mistakes == 0:
-        verdict = ["Every decision was the model's best at the time.", _luck(found, "", name)]
-    elif found.largest() is None:
-        verdict = [_unsure(found, name), _luck(found, "", name)]
-    else:
-        verdict = [_mistakes(found, name), _luck(found, " more", name)]
-    logged = "" if found.earned is None else found.earned.sentence()
-    said = [*verdict, _account(found), *_until(found), _replayed(found), logged, _learned(found)]
-    return [sentence for sentence in said if sentence]
+        return [f"There was nothing to decide: {why}.", _luck(found, "", name)]
+    if not found.is_best:
+        return [_compared(found, name), _luck(found, "", name)]
+    if found.mistakes == 0:
+        return ["Every decision was the model's best at the time.", _luck(found, "", name)]
+    if found.largest() is None:
+        return [_unsure(found, name), _luck(found, "", name)]
+    return [_mistakes(found, name), _luck(found, " more", name)]
+
+
+def review_word(found: Review) -> str:
+    """Mistake or luck, in a word or two.
+
+    >>> import tether
+    >>> grid = tether.cases.grid_world()
+    >>> review_word(tether.review(grid.mdp, grid.path))
+    'Mistakes.'
+    """
+    if not found.is_best or found.largest() is None:
+        if found.is_best and found.mistakes != 0:
+            return "Not shown."
+        return "As expected." if _is_nothing(found, found.luck) else "Good luck." if found.luck > 0 else "Luck."
+    if -found.luck > found.claimed / 2:  # bad luck did a good part of it
+        return "Both."
+    return "Mistake." if sum(step.is_claimed for step in found.steps) == 1 else "Mistakes."
+
+
+def outcome_noun(outcome: str) -> str | None:
+    """The noun for an outcome that is named by a verb or an adjective; None if none is known.
+
+    >>> outcome_noun("died"), outcome_noun("goal")
+    ('death', None)
+    """
+    return _NOUNS.get(outcome.lower())
 
 
 def review_headline(found: Review) -> str:
@@ -148,7 +179,7 @@ def _event(found: Review, name: Name) -> str:
         return f"That {_happened(found)}" if found.observed in (0.0, 1.0) else ""
     if found.outcome is None:
         return ""
-    noun = _NOUNS.get(found.outcome.lower())
+    noun = outcome_noun(found.outcome)
     return f"The end, {name(found.outcome)}," if noun is None else f"The {noun}"
 
 
@@ -207,6 +238,20 @@ def _replayed(found: Review) -> str:
         return f"{start} the same."
     change = f"{_amount(found)(abs(gain))} {'better' if gain > 0 else 'worse'}"
     return f"{start} {change} than what happened; only this number rests on the causal model."
+
+
+def _hidden(found: Review) -> str:
+    """How strong a hidden cause must be for the largest mistake to be right."""
+    strength, worst = found.gamma_star, found.largest()
+    if strength is None or worst is None:
+        return ""
+    if math.isinf(strength):
+        return f"No hidden reason, however strong, makes the decision at step {worst.t} right."
+    times = at_most_three_digits(strength)
+    return (
+        f"The decision at step {worst.t} was right only if hidden reasons changed the odds of an action {times} times "
+        "or more."
+    )
 
 
 def _learned(found: Review) -> str:

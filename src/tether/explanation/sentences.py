@@ -1,8 +1,9 @@
 """Every sentence of an answer, made last, from records: the same in the terminal, the report, a notebook and JSON.
 
-An answer has four parts (`Answer`), in this order:
+An answer has five parts (`Answer`), in this order:
 
-- what to do differently, and when (`what_to_change`);
+- mistake or luck: what could be known at the time (`mistake_or_luck`);
+- what to do differently, and when (`what_to_change`), and how much of that only hindsight knows;
 - what would have happened (`what_follows`): the probabilities of outcomes, then the expected return with its spread;
 - how much of it is about this episode (`tether.explanation.about_episode`);
 - how sure it is (`how_sure`): under other causal models, and in other models that the log of a learned model allows.
@@ -18,20 +19,22 @@ from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import average, counted, number, percent, spread
 from tether.evaluation.evaluate import evaluate_policy
 from tether.evaluation.outcomes import absorbing
+from tether.evaluation.ranges import best_case
+from tether.evaluation.tailoring import about_plan
 from tether.explanation.about_episode import RARE, influenced_steps, known_tailoring, left_to_chance, strength
 from tether.explanation.evidence import learned_sentences
-from tether.explanation.naming import is_in_words
-from tether.explanation.outcomes import goes_on
+from tether.explanation.outcome_chances import goes_on
+from tether.explanation.state_words import is_in_words
 from tether.plan.objective import asked
 
 if TYPE_CHECKING:
-    from tether.conditioning.conditioned import CounterfactualMDP
+    from tether.conditioning.counterfactual_record import CounterfactualRecord
     from tether.evaluation.evaluate import Evaluation
     from tether.explanation.explain import Explanation
     from tether.explanation.steps import ElsewhereChange, ExplainedStep
     from tether.model.properties import Property
-    from tether.plan.plan import Plan
-    from tether.plan.robust import RobustPlan
+    from tether.plan.plan_record import PlanRecord
+    from tether.plan.robust_record import RobustPlanRecord
 
 __all__ = [
     "Answer",
@@ -41,12 +44,14 @@ __all__ = [
     "changes",
     "falls_short",
     "first_letter",
-    "headline",
     "how_many",
     "how_sure",
+    "in_hindsight",
+    "mistake_or_luck",
     "outcomes_in_words",
     "policy_sentences",
     "robust_plan",
+    "simple_alternatives",
     "what_follows",
     "what_to_change",
 ]
@@ -67,8 +72,10 @@ class Answer:
 
     Attributes
     ----------
+    mistake : tuple of str
+        Mistake or luck: what could be known at the time, and what only chance did.
     change : tuple of str
-        What to do differently, and when.
+        What to do differently, and when; and how much of its gain only hindsight knows.
     follows : tuple of str
         What would have happened: how the episode would have ended, then the return.
     episode : tuple of str
@@ -81,10 +88,11 @@ class Answer:
     >>> import tether
     >>> grid = tether.cases.grid_world()
     >>> answer = tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=1).explain().answer(str)
-    >>> answer.change
-    ('Change 1 action: at t = 2 right instead of down.',)
+    >>> answer.change[:2]
+    ('Change 1 action: at t = 2 right instead of down.', 'All of the gain could be foreseen.')
     """
 
+    mistake: tuple[str, ...]
     change: tuple[str, ...]
     follows: tuple[str, ...]
     episode: tuple[str, ...]
@@ -92,30 +100,105 @@ class Answer:
 
     def sentences(self) -> list[str]:
         """All of them, one after the other."""
-        return [*self.change, *self.follows, *self.episode, *self.sure]
+        return [*self.mistake, *self.change, *self.follows, *self.episode, *self.sure]
 
 
 def answer(explanation: Explanation, name: Name) -> Answer:
-    """An explanation in sentences: what to change, what follows, how much of it is about this episode, how sure."""
+    """An explanation in sentences: mistake or luck, what hindsight changes, what follows, about what, how sure."""
     return Answer(
-        (what_to_change(explanation, name),),
+        tuple(mistake_or_luck(explanation, name)),
+        (what_to_change(explanation, name), *in_hindsight(explanation), *simple_alternatives(explanation, name)),
         tuple(what_follows(explanation)),
         tuple(about_this_episode(explanation)),
         tuple(how_sure(explanation, name)),
     )
 
 
+def mistake_or_luck(explanation: Explanation, name: Name) -> list[str]:
+    """Whether decisions were mistakes that could be known at the time, and what luck did; nothing where it is unknown.
+
+    Examples
+    --------
+    >>> import tether
+    >>> patient = tether.cases.sepsis()
+    >>> print(*mistake_or_luck(tether.counterfactual(patient.mdp, patient.path).plan(k=9, m=2).explain(), str))
+    Every decision was the model's best at the time. The death was bad luck, most of it at step 2.
+    """
+    return [] if explanation.review is None else explanation.review.verdict(name)
+
+
+def in_hindsight(explanation: Explanation) -> list[str]:
+    """How much of the gain of a plan could be foreseen, and how much only hindsight knows.
+
+    Examples
+    --------
+    >>> import tether
+    >>> patient = tether.cases.sepsis()
+    >>> in_hindsight(tether.counterfactual(patient.mdp, patient.path).plan(k=9, m=2).explain())
+    ['None of the gain could be foreseen: it takes hindsight.']
+    """
+    found, plan = explanation.hindsight, explanation.plan
+    if found is None or plan.gain <= rounding_of(plan.observed_value):
+        return []
+    close = max(rounding_of(plan.observed_value), 1e-9 * plan.gain)
+    if abs(found.hindsight) <= close:
+        return ["All of the gain could be foreseen."]
+    if abs(found.foresight) <= close:
+        return ["None of the gain could be foreseen: it takes hindsight."]
+    if found.foresight < 0:
+        return ["None of the gain could be foreseen: with this luck, the best decisions at the time would have lost."]
+    return [f"{percent(found.foresight / plan.gain)} of the gain could be foreseen; the rest takes hindsight."]
+
+
+def simple_alternatives(explanation: Explanation, name: Name) -> list[str]:
+    """Whether a fixed sequence of actions does as well as a plan, and how many others come close.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> cf = tether.counterfactual(case.mdp, case.path)
+    >>> for sentence in simple_alternatives(cf.plan(k=7, m=4).explain(), str):
+    ...     print(sentence)
+    A fixed sequence has 76 % of the gain, whatever the state: at t = 1 V_I, at t = 2 V_I, at t = 3 V_S, at t = 4 V_S.
+    2 other fixed sequences come within 5 % of its gain.
+    >>> simple_alternatives(cf.plan(k=3, m=1).explain(), str)  # the plan is a fixed sequence, and no other comes close
+    []
+    """
+    plan = explanation.plan
+    if explanation.hindsight is None or not explanation.changes or plan.gain <= rounding_of(plan.observed_value):
+        return []
+    found = explanation.simple
+    if found is None:
+        return ["Whether a fixed sequence of actions does as well was not tried: there are too many."]
+    said, of = [], "the"
+    if not found.is_plan or any(step.changed < 1 - ROUNDING for step in explanation.changes):
+        of = "its"
+        if found.gain <= rounding_of(plan.observed_value):
+            return ["No fixed sequence of actions gains anything: what helps depends on the state."]
+        listed = ", ".join(f"at t = {t} {name(action)}" for t, action in found.changes.items())
+        well = "does as well" if found.is_as_good else f"has {percent(found.gain / plan.gain)} of the gain"
+        said.append(f"A fixed sequence {well}, whatever the state: {listed}.")
+    if found.near_equal:
+        comes = "sequence comes" if found.near_equal == 1 else "sequences come"
+        said.append(f"{found.near_equal:,} other fixed {comes} within 5 % of {of} gain.")
+    return said
+
+
 def about_this_episode(explanation: Explanation) -> list[str]:
-    """The strength; and the influenced steps, if any step is random."""
+    """How much of the plan is about this episode; and the influenced steps, if any step is random."""
     plan, cf, outlook = explanation.plan, explanation.plan.asked, explanation.outlook
-    sentences = [strength(cf, outlook, explanation.steps)]
+    about = about_plan(plan)
+    sentences = [strength(cf, outlook, explanation.steps, about)]
     if left_to_chance(cf, outlook.chain):
+        if explanation.no_plan_is_about:
+            sentences.append("No plan that helps is about this episode.")
         sentences.append(influenced_steps(known_tailoring(outlook), plan.k, plan.rule))
     return sentences
 
 
 def policy_sentences(
-    cf: CounterfactualMDP,
+    cf: CounterfactualRecord,
     outlook: Evaluation,
     steps: Sequence[ExplainedStep],
     observed_value: float,
@@ -162,6 +245,9 @@ def changes(explanation: Explanation, name: Name, most: int = _LISTED) -> list[s
         share = "" if step.changed > 0.9995 else f" ({percent(step.changed)} of the time)"
         does = name(step.instead) if isinstance(step.instead, str) else f"action {name(step.instead)}"
         where = _where(explanation, step, name)
+        if step.ended:  # nothing was done then: nothing is replaced
+            listed.append(f"at t = {step.t}, if it goes on, {does}{share}")
+            continue
         listed.append(f"at t = {step.t} {where}{does} instead of {name(step.observed_action)}{share}")
     left = len(explanation.changes) - len(listed)
     if left:
@@ -189,20 +275,6 @@ def _elsewhere(explanation: Explanation, one: ElsewhereChange, name: Name) -> st
     return (
         f"at t = {one.t} in {name(one.state)}{when}, where only other causal models lead, {does} instead of {instead}"
     )
-
-
-def headline(explanation: Explanation) -> str:
-    """The answer in one sentence, for a title."""
-    plan = explanation.plan
-    if not explanation.changes:
-        return "Change nothing: the plan does what was done."
-    many = f"Changing {how_many(explanation)}"
-    which = "expected" if robust_plan(plan) is None else "guaranteed"
-    value = f"the {which} return" if plan.objective is None else f"the chance that {plan.objective.in_words}"
-    if plan.gain <= rounding_of(plan.observed_value):
-        return f"{many} would keep {value}."
-    by = number(plan.gain) if plan.objective is None else f"{number(100 * plan.gain)} percentage points"
-    return f"{many} would {'lower' if plan.minimise else 'raise'} {value} by {by}."
 
 
 def _where(explanation: Explanation, step: ExplainedStep, name: Name) -> str:
@@ -238,9 +310,13 @@ def what_follows(explanation: Explanation) -> list[str]:
     elif explanation.changes:
         text = f"The expected return is {number(plan.value)}{_spread(explanation.outlook)} instead of "
         text += f"{number(plan.observed_value)}: {_gained(plan)}."
+        if plan.paid > 0:
+            text += f" The changes cost {number(plan.paid)} on average, which is not taken from it."
     else:
         text = f"The return stays {number(plan.observed_value)}."
     notes = [earned] if earned and plan.objective is None else []
+    if explanation.changes and plan.objective is None:
+        notes.insert(0, explanation.risk.sentence)
     if not plan.cf.path.last_recorded:
         notes.append("The last outcome was not recorded: the last step counts with what the model expects.")
     return [*ended, text, *notes]
@@ -262,7 +338,7 @@ def chance_that(objective: Property, value: float, observed: float) -> str:
     return f"{text} is {shown[0]} instead of {shown[1]}."
 
 
-def _gained(plan: Plan) -> str:
+def _gained(plan: PlanRecord) -> str:
     """What a plan gains over what was done; "less" if less is better. Within a limit it may be a loss."""
     gain = number(abs(plan.gain))
     if plan.minimise:
@@ -270,7 +346,7 @@ def _gained(plan: Plan) -> str:
     return f"a {'gain' if plan.gain >= 0 else 'loss'} of {gain}"
 
 
-def outcomes_in_words(cf: CounterfactualMDP, outlook: Evaluation) -> list[str]:
+def outcomes_in_words(cf: CounterfactualRecord, outlook: Evaluation) -> list[str]:
     """How the episode would have ended, beside how it did; nothing for a model without outcomes.
 
     Examples
@@ -317,37 +393,37 @@ def _chance(probability: float) -> str:
     return "certain" if probability >= 1 - ROUNDING else percent(probability)
 
 
-def _stays(cf: CounterfactualMDP, name: str) -> bool:
+def _stays(cf: CounterfactualRecord, name: str) -> bool:
     """Whether no action leads out of an outcome."""
     members = cf.mdp.label_sets.get(name)
     return members is None or bool(absorbing(cf.mdp, members).all())
 
 
-def falls_short(plan: Plan, best: float) -> bool:
+def falls_short(plan: PlanRecord, best: float) -> bool:
     """Whether a plan is below the best value within its limits, because it was made for more influence."""
     missing = plan.value - best if plan.minimise else best - plan.value
     return missing > rounding_of(plan.value)
 
 
-def robust_plan(plan: Plan) -> RobustPlan | None:
+def robust_plan(plan: PlanRecord) -> RobustPlanRecord | None:
     """The plan, if its value is guaranteed under every causal model of a set; None if its value is expected."""
-    from tether.plan.robust import RobustPlan
+    from tether.plan.robust_record import RobustPlanRecord
 
-    return plan if isinstance(plan, RobustPlan) else None
+    return plan if isinstance(plan, RobustPlanRecord) else None
 
 
-def _guarantee(plan: RobustPlan, outlook: Evaluation) -> str:
+def _guarantee(plan: RobustPlanRecord, outlook: Evaluation) -> str:
     if plan.objective is not None:
         bound = "at most" if plan.minimise else "at least"
         return (
             f"A chance of {bound} {number(plan.value)} that {plan.objective.in_words} is guaranteed under "
             f"{plan.in_words}, instead of {number(plan.observed_value)}. Gumbel-max expects {number(outlook.value)}; "
-            f"at best it is {number(plan.best_case)}."
+            f"at best it is {number(best_case(plan))}."
         )
     text = f"A return of {number(plan.value)} is guaranteed under {plan.in_words}, instead of "
     text += f"{number(plan.observed_value)}: {_gained(plan)}. "
     return (
-        f"{text}Gumbel-max expects {number(outlook.value)}{_spread(outlook)}; at best it is {number(plan.best_case)}."
+        f"{text}Gumbel-max expects {number(outlook.value)}{_spread(outlook)}; at best it is {number(best_case(plan))}."
     )
 
 
@@ -367,8 +443,8 @@ def how_sure(explanation: Explanation, name: Name) -> list[str]:
     >>> import tether
     >>> patient = tether.cases.sepsis()
     >>> explanation = tether.counterfactual(patient.mdp, patient.path).plan(k=9, m=2).explain()
-    >>> print(how_sure(explanation, str)[0][:64])
-    Never worse than what was done, under every causal model; but no
+    >>> print(how_sure(explanation, str)[0][:30])
+    It could not have ended worse.
     """
     certificate = explanation.certificate
     holds = explanation.uncertified if certificate is None else certificate.sentence

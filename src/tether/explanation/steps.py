@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats
-from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.evaluation.evaluate import Evaluation, chance_of_changes, evaluate_policy
 from tether.evaluation.outcomes import outcome_classes
-from tether.explanation.naming import outcome_name
+from tether.explanation.state_words import outcome_name
 from tether.observation.changes import is_change, nothing_left
 
 if TYPE_CHECKING:
-    from tether.plan.plan import Plan
+    from tether.plan.plan_record import PlanRecord
 
 __all__ = ["ElsewhereChange", "ExplainedStep", "changes_elsewhere", "explained_steps"]
 
@@ -59,6 +59,8 @@ class ExplainedStep:
         state.
     outcome_probability : float or None
         Probability of any state with that ``outcome`` at this time, not only of ``state``.
+    ended : bool
+        Whether the observed episode had ended: its state is absorbing, so that nothing was decided at this step.
 
     Examples
     --------
@@ -85,6 +87,7 @@ class ExplainedStep:
     observed_outcome: str | None = None
     outcome: str | None = None
     outcome_probability: float | None = None
+    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,7 @@ class ElsewhereChange:
     depends: bool
 
 
-def changes_elsewhere(plan: Plan) -> tuple[ElsewhereChange, ...]:
+def changes_elsewhere(plan: PlanRecord) -> tuple[ElsewhereChange, ...]:
     """The changes of a plan in nodes that it covers but never visits; none, unless it is a `RobustPlan`."""
     found: list[ElsewhereChange] = []
     mdp, chain = plan.cf.mdp, plan.covered
@@ -148,11 +151,11 @@ def changes_elsewhere(plan: Plan) -> tuple[ElsewhereChange, ...]:
 
 
 def explained_steps(
-    cf: CounterfactualMDP,
+    cf: CounterfactualRecord,
     outlook: Evaluation,
     group: Callable[[Any], Any] | None = None,
     *,
-    world: CounterfactualMDP | None = None,
+    world: CounterfactualRecord | None = None,
 ) -> tuple[ExplainedStep, ...]:
     """What happened against what a policy would do, step by step; ``outlook`` is its evaluation on ``cf``.
 
@@ -197,6 +200,7 @@ def explained_steps(
                 outcome_name(cf.mdp, [path.states[t]]) if t < len(path.states) else None,
                 outcome,
                 None if outcome is None else _outcome_probability(outlook, t, outcome, likely),
+                not last and bool(nothing_left(cf.mdp.form, t, cf.observation.states[t : t + 1])[0]),
             )
         )
     return tuple(steps)
@@ -210,7 +214,7 @@ def _shares(outlook: Evaluation, t: int, states: list[Any], done: Any) -> dict[A
     return shares if left else {}
 
 
-def _instead(cf: CounterfactualMDP, outlook: Evaluation, t: int) -> Any:
+def _instead(cf: CounterfactualRecord, outlook: Evaluation, t: int) -> Any:
     """The change that is made most often at t; None if none is."""
     chance = chance_of_changes(cf, outlook.chain, t, outlook.occupancy[t])
     by_action = np.bincount(cf.mdp.form.pair_action[outlook.chain.taken[t].pairs], chance)
@@ -253,7 +257,7 @@ def _outcome_probability(outlook: Evaluation, t: int, outcome: str, likely: floa
     return float(outlook.occupancy[t][np.isin(outlook.chain.visits[t].states, members)].sum())
 
 
-def _gains(cf: CounterfactualMDP, outlook: Evaluation) -> Floats:
+def _gains(cf: CounterfactualRecord, outlook: Evaluation) -> Floats:
     """How much more each step, and at the end the final reward, earns than in the observed episode."""
     actions = cf.path.actions
     seen = evaluate_policy(cf, lambda t, _state: actions[t])  # with its luck, the observed states again

@@ -8,7 +8,7 @@ from tether._foundation.rounding import rounding_of
 from tether._foundation.words import counted, number, percent
 from tether.conditioning.sampled import SampledGumbelMax
 from tether.explanation.about_episode import left_to_chance
-from tether.explanation.outcomes import goes_on
+from tether.explanation.outcome_chances import goes_on
 from tether.explanation.sentences import falls_short, robust_plan
 from tether.influence.one_step import Effective, Influence, TotalVariation
 from tether.model.properties import value_name
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from tether.conditioning.mechanism import Mechanism
     from tether.explanation.explain import Explanation
     from tether.influence.rules import Rule
+    from tether.model.model_record import ModelRecord
     from tether.model.properties import Property
-    from tether.model.record import ModelRecord
-    from tether.plan.plan import Plan
+    from tether.plan.plan_record import PlanRecord
     from tether.plan.sweep import Sweep
 
 __all__ = [
@@ -61,7 +61,7 @@ def tether_in_words(rule: Rule, k: int, T: int) -> str:
     return f"every step stays within {counted(k, 'step')} of what the observed steps could have led to {where}"
 
 
-def limits_in_words(plan: Plan, suggested: bool = False) -> str:
+def limits_in_words(plan: PlanRecord, suggested: bool = False) -> str:
     """K and m of a plan; ``suggested`` means that k was left out and chosen by the library."""
     chosen = ""
     if suggested:
@@ -78,7 +78,7 @@ def limits_in_words(plan: Plan, suggested: bool = False) -> str:
     return f"k = {plan.k}{chosen}: {tether}.{_without_luck(plan)} m = {plan.m}: {changes}.{other}"
 
 
-def _without_luck(plan: Plan) -> str:
+def _without_luck(plan: PlanRecord) -> str:
     """What a tether means if no step is random, as a further sentence."""
     if plan.k > plan.T or left_to_chance(plan.asked, plan.chain):
         return ""
@@ -99,7 +99,7 @@ def objective_in_words(objective: Property | None, minimise: bool) -> str:
     return f" Asked for: {chance}, within the episode; the plan ends where that is decided."
 
 
-def question_in_words(plan: Plan, best: float) -> str:
+def question_in_words(plan: PlanRecord, best: float) -> str:
     """What an answer is about, for someone new to the method; ``best`` is the best value within the limits."""
     T, k, m = plan.T, plan.k, plan.m
     others = "any of the actions" if m >= T else f"at most {counted(m, 'action')}" if m else "none of the actions"
@@ -132,7 +132,7 @@ def rule_in_words(rule: Rule, k: int, T: int) -> str:
     return f"{words[rule]} In every state that an allowed action can lead to, there must be an allowed action again."
 
 
-def granted(plan: Plan) -> str:
+def granted(plan: PlanRecord) -> str:
     """From which time on influence is assumed, and where paths end before the episode does."""
     first = max(0, plan.T - plan.k + 1)
     when = f"From t = {first} on" if first else "At all times"
@@ -247,7 +247,7 @@ def beyond_the_limits(explanation: Explanation, table: Sweep) -> list[str]:
     return sentences
 
 
-def _some_beyond(plan: Plan, table: Sweep) -> list[str]:
+def _some_beyond(plan: PlanRecord, table: Sweep) -> list[str]:
     """Sentences on what lies beyond k and m, from a table with only some of them: the model is too large for all."""
     sentences = []
     for name, k, m in (
@@ -261,7 +261,7 @@ def _some_beyond(plan: Plan, table: Sweep) -> list[str]:
     return sentences
 
 
-def suggestion(plan: Plan, table: Sweep) -> tuple[int | None, str]:
+def suggestion(plan: PlanRecord, table: Sweep) -> tuple[int | None, str]:
     """The suggested k, and what it means."""
     m, T = plan.m, plan.T
     k = enough_k(table, m)

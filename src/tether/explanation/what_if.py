@@ -12,7 +12,7 @@ import numpy as np
 from tether._foundation.markup import facts, paragraphs
 from tether._foundation.rounding import gain_of
 from tether._foundation.words import average, number
-from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.evaluation.evaluate import Evaluation
 from tether.evaluation.instead import Instead, make_instead
 from tether.explanation.sentences import policy_sentences
@@ -20,7 +20,8 @@ from tether.explanation.steps import ExplainedStep, explained_steps
 from tether.influence.one_step import Influence
 from tether.influence.rules import Rule
 from tether.model.properties import Property
-from tether.plan.backward import observed_value
+from tether.plan.best_values import observed_value
+from tether.plan.tether_record import tether
 
 if TYPE_CHECKING:
     from tether.evaluation.certificate import Certificate
@@ -57,7 +58,7 @@ class WhatIf:
     True
     """
 
-    cf: CounterfactualMDP
+    cf: CounterfactualRecord
     policy: Instead
     outlook: Evaluation
     observed_value: float
@@ -107,7 +108,7 @@ class WhatIf:
         assert tailoring is not None
         if self.rule == "assured":
             return tailoring.longest_run + 1
-        found = self.cf.tether(rule=self.rule, influence=self.influence, objective=self.objective).thresholds()
+        found = tether(self.cf, self.rule, self.influence, self.objective).thresholds()
         needed, ended = 1, self.policy.world.graph.ended
         for t, taken in enumerate(chain.taken):
             states, pairs = chain.visits[t].states[taken.source], taken.pairs
@@ -191,10 +192,10 @@ class WhatIf:
 
 
 def what_if(
-    cf: CounterfactualMDP, actions: Any, best_from: Any, rule: Any, influence: Any, objective: Any = None
+    cf: CounterfactualRecord, actions: Any, best_from: Any, rule: Any, influence: Any, objective: Any = None
 ) -> WhatIf:
     """What would have followed; see `CounterfactualMDP.what_if`."""
-    tied = cf.tether(rule=rule, influence=influence, objective=objective)
+    tied = tether(cf, rule, influence, objective)
     policy = make_instead(cf, actions, best_from, tied.objective)
     outlook, observed = policy.evaluate(tied.influence), observed_value(policy.world)
     return WhatIf(cf, policy, outlook, observed, tied.rule, tied.influence, tied.objective)

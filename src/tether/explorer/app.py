@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tether.errors import TetherError
+from tether.explorer.answer_cache import Memory
 from tether.explorer.asking import Asker, Asking, BusyError, SupersededError, TooLongError
-from tether.explorer.memory import Memory
 from tether.explorer.offered import Offered
 from tether.explorer.panels import Asked, Part, parts
-from tether.explorer.panels.take import as_json
+from tether.explorer.panels.take_panel import as_json
 from tether.explorer.safety import Door, Keys
 from tether.explorer.view import TABS, View, read_view
 from tether.views.pages import drawing, render
+from tether.views.report import report
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["make_app"]
 
 _PANELS = {
-    "answer": ("sentences", "ladder", "chart", "beyond", "sure", "steps"),
+    "answer": ("first", "sentences", "ladder", "beyond", "sure", "steps"),
     "time": ("time",),
     "if": ("if", "if-time"),
     "why": ("why",),
@@ -116,7 +117,7 @@ class _Desk:
         answer = self.memory.answer(view, asker.check)
         with tempfile.TemporaryDirectory() as folder:
             about = {"episode": answer.entry.name}
-            file = answer.plan.report(Path(folder, "report.html"), action_name=answer.naming.action, about=about)
+            file = report(answer.plan, Path(folder, "report.html"), action_name=answer.naming.action, about=about)
             return "text/html", file.read_text(encoding="utf-8")
 
     def _json(self, view: View, asker: Asker) -> tuple[str, str]:

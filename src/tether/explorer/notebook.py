@@ -6,7 +6,7 @@ import atexit
 from typing import Any
 
 from tether._foundation.markup import escaped
-from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.explorer.offered import One
 from tether.explorer.server import Explorer
 
@@ -52,6 +52,6 @@ class Inline:
         return f"<Explorer at {self.address}>"
 
 
-def explore(cf: CounterfactualMDP, height: Any = 800) -> Inline:
+def explore(cf: CounterfactualRecord, height: Any = 800) -> Inline:
     """Serve one episode, to be shown inline; see `CounterfactualMDP.explore`."""
     return Inline(Explorer(One(cf, "this episode"), framed=True), int(height))

@@ -15,11 +15,12 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether._foundation.words import number, shown
-from tether.conditioning.conditioned import CounterfactualMDP, counterfactual
+from tether.conditioning.counterfactual_record import CounterfactualRecord, with_mechanism
 from tether.errors import Problem, QueryError
 from tether.evaluation.outcomes import outcome_of
 from tether.io.embedded import about_case, case_names, open_case, path_names
-from tether.model.record import ModelRecord
+from tether.learning.folds import unseen
+from tether.model.model_record import ModelRecord
 from tether.observation.earned import model_return
 from tether.observation.episodes import Episodes
 from tether.observation.path import observe
@@ -55,7 +56,7 @@ class Entry:
 
     key: str
     name: str
-    open: Callable[[], CounterfactualMDP]
+    open: Callable[[], CounterfactualRecord]
     opening: Opening
 
 
@@ -132,7 +133,7 @@ def _not_offered(key: str) -> QueryError:
 class One:
     """A single episode."""
 
-    cf: CounterfactualMDP
+    cf: CounterfactualRecord
     name: str
     opening: Opening = field(default_factory=Opening)
 
@@ -147,9 +148,9 @@ class One:
             raise _not_offered(key)
         return Entry(key, self.name, self._anew, self.opening)
 
-    def _anew(self) -> CounterfactualMDP:
+    def _anew(self) -> CounterfactualRecord:
         """The counterfactual MDP with an empty cache: the memory of an explorer is bounded."""
-        return counterfactual(self.cf.mdp, self.cf.path, self.cf.mechanism)
+        return with_mechanism(self.cf, self.cf.mechanism)
 
     def listed(self) -> list[Listed]:
         """It alone."""
@@ -163,10 +164,10 @@ class Cases:
     --------
     >>> cases = Cases()
     >>> cases.first, [one.name for one in cases.listed()][:2]
-    ('case:epidemic', ['toy', 'grid-world'])
+    ('case:sepsis', ['toy', 'grid-world'])
     """
 
-    first = "case:epidemic"
+    first = "case:sepsis"
 
     @cached_property
     def _known(self) -> dict[str, Listed]:
@@ -199,9 +200,9 @@ class Cases:
         return list(self._known.values())
 
 
-def _opened_case(key: str) -> CounterfactualMDP:
+def _opened_case(key: str) -> CounterfactualRecord:
     case, path = open_case(key)
-    return counterfactual(case.mdp, path)
+    return CounterfactualRecord.of(case.mdp, path)
 
 
 @dataclass(frozen=True)
@@ -212,6 +213,8 @@ class LogEpisodes:
     episodes: Episodes
     opening: Opening = field(default_factory=Opening)
     audited: Mapping[Any, Audited] | None = None
+    beyond: Mapping[str, Any] = field(default_factory=dict)
+    """The horizon and who acts then, as `tether.counterfactual` takes them."""
 
     @property
     def first(self) -> str:
@@ -227,8 +230,9 @@ class LogEpisodes:
         python = tuple(line.replace("{episode!r}", repr(name)) for line in self.opening.python)
         return Entry(key, shown(name), lambda: self._open(name), Opening(command, python))
 
-    def _open(self, name: Any) -> CounterfactualMDP:
-        return counterfactual(self.mdp, self.episodes.observation(name, self.mdp))
+    def _open(self, name: Any) -> CounterfactualRecord:
+        seen = self.episodes.observation(name, self.mdp)
+        return CounterfactualRecord.of(unseen(self.mdp, seen), seen, **self.beyond)
 
     def listed(self) -> list[Listed]:
         """The smallest return first; with an audit, the costliest mistakes, then the largest gain."""
@@ -282,6 +286,6 @@ def _outcome(mdp: ModelRecord, state: int) -> str:
     return "" if found is None else shown(found.name)
 
 
-def _listed(key: str, name: str, mdp: ModelRecord, value: float, cf: CounterfactualMDP) -> Listed:
+def _listed(key: str, name: str, mdp: ModelRecord, value: float, cf: CounterfactualRecord) -> Listed:
     last = int(cf.observation.states[-1])
     return Listed(key, name, cf.T, "" if last < 0 else _outcome(mdp, last), value)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tether.figures.drawn import DrawnFront
+from tether.figures.drawable import DrawnFront
 from tether.figures.style import BLUE, VALUE, axes, explain_with, styled
 from tether.model.properties import Property
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats
-from tether.figures.drawn import DrawnSweep
+from tether.figures.drawable import DrawnSweep
 from tether.figures.style import CHANGES, SMALL, TETHER, axes, figure_of, points_per_unit, styled, text_width
 
 if TYPE_CHECKING:

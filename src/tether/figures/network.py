@@ -10,8 +10,8 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether.figures.layered import arrange_layers
-from tether.figures.notebook import new_figure
-from tether.figures.steps import Step
+from tether.figures.own_figure import new_figure
+from tether.figures.step_edges import Step
 from tether.figures.style import BLACK, GREY, SMALL, VERMILLION, axes, figure_of, styled, text_width, write_name
 from tether.influence.classes import CLASSES
 

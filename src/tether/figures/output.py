@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tether._foundation.markup import escaped
 from tether._foundation.writing import written
 from tether.errors import QueryError
-from tether.figures.style import BLUE, VERMILLION, figure_of, styled
+from tether.figures.style import BAD, BLUE, GOOD, VERMILLION, figure_of, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,6 +79,8 @@ _PAGE_COLOURS = {
     "#ffffff": "var(--paper)",
     "#555555": "var(--soft)",
     "#666666": "var(--soft)",
+    BAD: "var(--bad)",
+    GOOD: "var(--good)",
     "#c4c4c4": "var(--mid)",
     "#dddddd": "var(--line)",
     "#e8e8e8": "var(--faint)",
@@ -89,8 +91,8 @@ _PAGE_COLOURS = {
 
 _HEAD = re.compile(r"<svg [^>]*?viewBox=\"0 0 ([\d.]+) ([\d.]+)\"[^>]*>")
 _FONT = re.compile(r" ?font-family: [^;\"]*;?")
-_SCALE = 1.25
-"""Pixels per point, if the page leaves a drawing its own size."""
+_SCALE = 1.5
+"""Pixels per point: a drawing keeps its own size, so that its smallest text has 12 pixels."""
 _UNUSED = re.compile(r' transform="rotate\(-0 [^"]*"|(?<=<g) id="[^"]*"(?=>)')
 """Rotations by 0, and ids of groups that nothing refers to."""
 _TAG = re.compile(r"<[^>]*>")

@@ -13,7 +13,7 @@ import numpy as np
 from tether._foundation.arrays import Ints
 from tether._foundation.markup import clean, with_minus_signs
 from tether._foundation.words import number
-from tether.figures.notebook import new_figure
+from tether.figures.own_figure import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,13 +24,16 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 __all__ = [
+    "BAD",
     "BLACK",
     "BLUE",
     "CHANGES",
+    "GOOD",
     "GREEN",
     "GREY",
     "MARK",
     "OBSERVED",
+    "PALE",
     "RING",
     "SMALL",
     "TETHER",
@@ -54,7 +57,10 @@ __all__ = [
 ]
 
 BLACK, GREY = "#000000", "#8c8c8c"
-BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
+BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0069A6", "#B34A00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
+
+BAD, GOOD, PALE = "#64506e", "#1b7f72", "#e8e8e8"
+"""A bad outcome, a good one, and none yet."""
 
 SIZE = (5.5, 3.6)
 """Width and height of a figure in inches: a column of a journal."""

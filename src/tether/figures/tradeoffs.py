@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether.errors import QueryError
-from tether.figures.drawn import DrawnSweep
+from tether.figures.drawable import DrawnSweep
 from tether.figures.series import Series, fit_limits, series_of
 from tether.figures.style import (
     BLACK,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tether._foundation.markup import with_minus_signs
 from tether._foundation.words import cut, shown, three_digits
-from tether.figures.drawn import DrawnReview
+from tether.figures.drawable import DrawnReview
 from tether.figures.style import (
     BLACK,
     GREY,
@@ -22,7 +22,7 @@ from tether.figures.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_review", "review_in_text"]
+__all__ = ["bars_of_review", "plot_review", "review_in_text"]
 
 _BARS = 12
 """How many mistakes and lucks have a bar of their own; the smaller ones share two."""
@@ -46,7 +46,7 @@ class _Bar(NamedTuple):
     text: str
 
 
-def plot_review(review: DrawnReview, ax: Axes | None = None) -> Axes:
+def plot_review(review: DrawnReview, ax: Axes | None = None, *, title: bool = True, letters: int = _NAME) -> Axes:
     """A bar for each mistake and for the luck of each step, from what was to be expected to what happened.
 
     Time goes down. Mistakes are orange, luck is grey, what happened is black. `review_in_text` has the same in words.
@@ -69,7 +69,7 @@ def plot_review(review: DrawnReview, ax: Axes | None = None) -> Axes:
             ax.barh(i, high - low, 0.62, left=low, color=bar.colour, edgecolor="#555555", linewidth=0.5)
             if i + 1 < len(bars):  # leads on to the next bar
                 ax.plot([scale * bar.end] * 2, [i, i + 1], color=GREY, linewidth=0.6, zorder=0)
-        ax.set_yticks(range(len(bars)), [single_line(bar.name) for bar in bars])
+        ax.set_yticks(range(len(bars)), [cut(single_line(bar.name), letters) for bar in bars])
         for label in ax.get_yticklabels():
             label.set_parse_math(False)
         ax.tick_params(axis="y", length=0)
@@ -77,8 +77,20 @@ def plot_review(review: DrawnReview, ax: Axes | None = None) -> Axes:
         _write_numbers(ax, bars, scale)
         number_axis(ax.xaxis)
         ax.set_xlabel(_axis_name(review))
-        ax.set_title(with_minus_signs(review.headline()), loc="left", fontweight="bold", wrap=True)
+        if title:
+            ax.set_title(with_minus_signs(review.headline()), loc="left", fontweight="bold", wrap=True)
     return ax
+
+
+def bars_of_review(review: DrawnReview) -> int:
+    """How many bars the waterfall has.
+
+    >>> import tether
+    >>> patient = tether.cases.sepsis()
+    >>> bars_of_review(tether.review(patient.mdp, patient.path))
+    5
+    """
+    return len(_parts(review)) + 2
 
 
 def review_in_text(review: DrawnReview) -> str:

@@ -12,15 +12,15 @@ from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import html_table
 from tether.conditioning.as_batch import layers_of, steps_of
-from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.counterfactual_record import CounterfactualRecord
+from tether.conditioning.edited_rows import EditedRows, Rows
 from tether.conditioning.layers import Graph, everywhere, nominal_rollout, replay
 from tether.conditioning.mechanism import NoisePosterior
 from tether.conditioning.on_demand import RowsOnDemand
-from tether.conditioning.rows import EditedRows, Rows
 from tether.errors import QueryError
+from tether.influence.kappa import Thresholds, own_of, thresholds
 from tether.influence.one_step import Influence, influenced_pairs
 from tether.influence.rules import Rule
-from tether.influence.thresholds import Thresholds, own_of, thresholds
 
 __all__ = ["CLASSES", "Classes", "classify", "classify_layers", "classify_reachable", "with_strengths"]
 
@@ -43,7 +43,7 @@ class Classes(Mapping[Any, str]):
     'influenced but unreachable'
     """
 
-    cf: CounterfactualMDP
+    cf: CounterfactualRecord
     k: int
     t: int
     codes: Ints
@@ -83,7 +83,7 @@ class Classes(Mapping[Any, str]):
 
 
 def classify(
-    cf: CounterfactualMDP,
+    cf: CounterfactualRecord,
     reached: Callable[[int], Thresholds],
     rule: Rule,
     influence: Influence,
@@ -122,7 +122,7 @@ def _reached(found: Thresholds, t: int, k: int) -> Ints:
     return reached
 
 
-def classify_reachable(cf: CounterfactualMDP, found: Thresholds, k: int) -> tuple[Ints, ...]:
+def classify_reachable(cf: CounterfactualRecord, found: Thresholds, k: int) -> tuple[Ints, ...]:
     """Class of each state that s_0 can reach, t = 0 … T, as an index into `CLASSES`.
 
     The same as `classify` for these states, at all times at once, and without computing any other state.
@@ -148,7 +148,7 @@ def classify_reachable(cf: CounterfactualMDP, found: Thresholds, k: int) -> tupl
     return tuple(codes)
 
 
-def classify_layers(cf: CounterfactualMDP, found: Thresholds, layers: Sequence[Ints], k: int) -> tuple[Ints, ...]:
+def classify_layers(cf: CounterfactualRecord, found: Thresholds, layers: Sequence[Ints], k: int) -> tuple[Ints, ...]:
     """Class of each state of ``layers`` (`reached_states`), as an index into `CLASSES`.
 
     The layers contain also the states where paths end before T.

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether.conditioning.edited_rows import ObservedStep, nominal_start, spans
 from tether.conditioning.layers import Graph
 from tether.conditioning.on_demand import stretches
-from tether.conditioning.rows import ObservedStep, nominal_start, spans
 from tether.errors import QueryError
 from tether.model.form import Form
 

@@ -12,12 +12,12 @@ from tether._foundation.arrays import Ints
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import facts
 from tether._foundation.words import counted
-from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.conditioning.layers import Graph, expand
 from tether.core.batch import Nodes
 from tether.errors import Problem, QueryError
+from tether.influence.kappa import Thresholds
 from tether.influence.rules import Rule
-from tether.influence.thresholds import Thresholds
 
 __all__ = ["Why", "why"]
 
@@ -123,7 +123,7 @@ class Why:
 
 
 def why(
-    cf: CounterfactualMDP,
+    cf: CounterfactualRecord,
     reached: Callable[[], Thresholds],
     everywhere: Callable[[], Thresholds],
     t: int,
@@ -164,7 +164,7 @@ def _node(nodes: Nodes, s: int, run: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Inquiry:
-    cf: CounterfactualMDP
+    cf: CounterfactualRecord
     graph: Graph
     found: Thresholds
     t: int

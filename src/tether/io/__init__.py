@@ -20,12 +20,13 @@ from tether.io.gym import from_gymnasium, record
 from tether.io.intervals import IntervalModel
 from tether.io.logs import read_episodes, write_episodes
 from tether.io.matrices import read_arrays, write_arrays
+from tether.io.model_tables import from_dataframe, read_table, write_table
 from tether.io.models import read_model, write_model
 from tether.io.opening import open_model, open_path
 from tether.io.paths import read_path, write_path
 from tether.io.policies import open_policy
 from tether.io.prism import read_prism, write_prism
-from tether.io.tables import from_dataframe, read_table, write_table
+from tether.io.storm import from_stormpy, read_storm, to_stormpy
 
 __all__ = [
     "CaseEntry",
@@ -38,6 +39,7 @@ __all__ = [
     "from_dataframe",
     "from_dataset",
     "from_gymnasium",
+    "from_stormpy",
     "open_model",
     "open_path",
     "open_policy",
@@ -47,8 +49,10 @@ __all__ = [
     "read_model",
     "read_path",
     "read_prism",
+    "read_storm",
     "read_table",
     "record",
+    "to_stormpy",
     "write_arrays",
     "write_case",
     "write_drn",

@@ -10,7 +10,7 @@ from typing import Any
 from tether._foundation.writing import written
 from tether.errors import FileError, Problem
 from tether.io.files import File, ends_of, file_error, name_of, read_bytes, too_large, unpacked_limit
-from tether.io.names import are_whole, texts_of
+from tether.io.names_as_text import are_whole, texts_of
 from tether.model.names import Names
 
 __all__ = [

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tether.conditioning.conditioned import CounterfactualMDP, counterfactual
+from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.errors import FileError, ModelError, PathError, Problem
-from tether.influence.reach import Coverage, coverage
+from tether.influence.coverage import Coverage, coverage
 from tether.io.models import format_by_suffix
 from tether.io.opening import open_model, open_path
 from tether.mdp import MDP
@@ -47,7 +47,7 @@ class Check:
     """
 
     mdp: MDP | None
-    cf: CounterfactualMDP | None
+    cf: CounterfactualRecord | None
     coverage: Coverage | None
     problems: tuple[Problem, ...]
     total: int
@@ -95,7 +95,7 @@ def check(
     return check_opened(
         lambda: model if isinstance(model, MDP) else open_model(model),
         None if path is None else lambda mdp: path if isinstance(path, Path) else open_path(path, mdp),
-        counterfactual,
+        CounterfactualRecord.of,
         influence,
         None if isinstance(model, MDP) else format_by_suffix(os.fspath(model)),
     )
@@ -104,14 +104,14 @@ def check(
 def check_opened(
     model: Callable[[], MDP],
     path: Callable[[MDP | None], Path] | None,
-    condition: Callable[[MDP, Path], CounterfactualMDP],
+    condition: Callable[[MDP, Path], CounterfactualRecord],
     influence: Any,
     format: str | None,
 ) -> Check:
     """Check a model and a path that are opened here, which shows their problems; ``format`` is that of the model."""
     noted = _Noted()
     mdp: MDP | None = None
-    cf: CounterfactualMDP | None = None
+    cf: CounterfactualRecord | None = None
     found: Coverage | None = None
     with noted.problems_of_files():
         mdp = model()

@@ -20,7 +20,6 @@ from tether.io.arrowfiles import open_arrow, open_parquet
 from tether.io.checkedstream import changed
 from tether.io.delimited import Text, read_text, scan, table_as_text, table_of_text
 from tether.io.files import File, file_error, name_of
-from tether.io.frames import collected, frame_names, frame_to_arrow
 from tether.io.spreadsheets import Sheet, open_sheet
 from tether.io.values import (
     cut_repr,
@@ -33,7 +32,17 @@ from tether.io.values import (
 from tether.model.encode import Coded
 from tether.model.names import plain
 
-__all__ = ["TABLES", "Columns", "TextTable", "columns_of", "read_columns", "table_kind"]
+__all__ = [
+    "TABLES",
+    "Columns",
+    "TextTable",
+    "collected",
+    "columns_of",
+    "frame_names",
+    "frame_to_arrow",
+    "read_columns",
+    "table_kind",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -184,7 +193,7 @@ def columns_of(
     alike: Sequence[Sequence[str]] = (),
     collect: bool = False,
 ) -> Columns:
-    """The same from a table in memory: a dataframe, an Arrow table, anything that exports one, or a dict of columns.
+    """Columns of a table in memory: a dataframe, an Arrow table, anything that exports one, or a dict of columns.
 
     ``error`` is the class to raise if the table is not as expected. A `TextTable` is a piece of a text file, and is
     read like one.
@@ -385,3 +394,44 @@ def _of_lists(table: Mapping[Any, Any], plan: _Plan, complaints: Complaints) -> 
         convert = labels_of_list if name in plan.text else numbers_of_list
         values[name] = convert(items, plan.shown(name), complaints, blank=name in plan.blank)
     return plan.made(values, rows, complaints)
+
+
+def collected(frame: Any) -> Any:
+    """The rows of a lazy dataframe (polars' LazyFrame); any other dataframe as it is."""
+    return frame.collect() if hasattr(frame, "collect") and hasattr(frame, "collect_schema") else frame
+
+
+def frame_names(frame: Any) -> list[Any] | None:
+    """The names of a dataframe's columns, if columns can also be taken from it by name."""
+    names = getattr(frame, "column_names", None)
+    if names is None:
+        names = getattr(frame, "columns", None)
+    if names is None or callable(names) or not hasattr(frame, "__getitem__"):
+        return None
+    return list(names)
+
+
+def frame_to_arrow(frame: Any, some: list[Any] | None, error: Located) -> Any:
+    """An Arrow table of some columns, or of all; None if Arrow has no type for their contents."""
+    import pyarrow as pa
+
+    try:
+        if some is not None:
+            frame = frame.select(some) if isinstance(frame, pa.Table | pa.RecordBatch) else frame[some]
+        if isinstance(frame, pa.Table):
+            return frame
+        if isinstance(frame, pa.RecordBatchReader):
+            return frame.read_all()
+        if hasattr(frame, "__arrow_c_stream__") or hasattr(frame, "__arrow_c_array__"):
+            return pa.table(frame)
+        if hasattr(frame, "__dataframe__"):
+            from pyarrow.interchange import from_dataframe
+
+            return from_dataframe(frame)
+    except Exception as cause:  # the dataframe's own code, which may raise anything
+        if some is not None:
+            return None
+        reason = str(cause).partition("\n")[0]
+        raise error(f"the {type(frame).__name__} cannot be read as an Arrow table: {reason}") from None
+    wanted = "a dataframe (pandas, polars, …), an Arrow table, or a dict of columns"
+    raise error(f"expected {wanted}, not {type(frame).__name__}")

@@ -13,7 +13,7 @@ from tether.io.opening import open_model
 from tether.io.valuations import valuations
 from tether.mdp import MDP
 
-__all__ = ["Conversion", "convert"]
+__all__ = ["Conversion", "EpisodeModel", "convert", "write_unfolded"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -106,3 +106,38 @@ def _notes(mdp: MDP, format: str) -> Iterator[str]:
         yield f"The discount {mdp.discount:g} is left out: these files have none."
     if mdp.final_reward is not None:
         yield "The final reward is left out: these files have none."
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeModel:
+    """A counterfactual MDP that was written for another tool, and what to ask of it.
+
+    Attributes
+    ----------
+    file : str
+    states, transitions : int
+    question : str
+        The property whose value in the state labelled ``init`` is the value of the best plan.
+
+    Examples
+    --------
+    >>> import tempfile, tether
+    >>> case = tether.cases.epidemic()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     made = tether.counterfactual(case.mdp, case.path).write(f"{folder}/outbreak.drn", k=6, m=4)
+    >>> made.states, made.question
+    (116, 'R{"reward"}max=? [ C<=8 ]')
+    """
+
+    file: str
+    states: int
+    transitions: int
+    question: str
+
+
+def write_unfolded(mdp: MDP, file: str | os.PathLike[str], steps: int, minimise: bool) -> EpisodeModel:
+    """Write an unfolded counterfactual MDP (`tether.plan.unfolded`) and say what to ask of it."""
+    means: dict[str, Any] = {"mean_rewards": True} if format_of(file) == "drn" else {}
+    write_model(mdp, file, **means)
+    question = f'R{{"reward"}}{"min" if minimise else "max"}=? [ C<={steps} ]'
+    return EpisodeModel(os.fspath(file), mdp.n_states, mdp.n_transitions, question)

@@ -91,7 +91,7 @@ def read_text(file: File, wanted: Sequence[str], delimiter: str | None, max_unpa
 def _text_in_file(
     name: str, wanted: Sequence[str], delimiter: str | None, max_unpacked: int | str | None
 ) -> Text | None:
-    """The same for a large file by its first bytes; None if it is small, cannot be read twice, or is unusual."""
+    """The header of a large file, from its first bytes; None if it is small, cannot be read twice, or is unusual."""
     if not os.path.isfile(name) or os.path.getsize(name) <= IN_MEMORY:
         return None
     with opened_bytes(name, max_unpacked) as stream:
@@ -106,7 +106,7 @@ def _text_in_file(
 
 
 def header_of(name: str, data: bytes, wanted: Sequence[str], delimiter: str | None) -> Text:
-    """The same for the bytes of a file, or of its beginning."""
+    """The header in the bytes of a file, or of its beginning; the delimiter as in `read_text`."""
     if not data or data.isspace():
         header = f"a header with the columns {', '.join(wanted)}"
         raise file_error(name, Problem("the file is empty", expectation=header))
@@ -153,7 +153,7 @@ def table_of_text(text: Text, chosen: dict[int, Any]) -> tuple[Any, bool]:
 
 
 def _table_of_file(text: Text, chosen: dict[int, Any]) -> tuple[Any, bool]:
-    """The same for a text that stays in its file.
+    """The chosen columns of a text that stays in its file, and whether to look for bad records; see `table_of_text`.
 
     Few texts have quotes, line breaks in a field, or records of megabytes. So the first try ignores these; if it meets
     one, the text is read again.
@@ -216,7 +216,7 @@ def _parsed(
 
 
 def table_as_text(text: Text, chosen: Sequence[int], complaints: Complaints) -> tuple[Any, bool]:
-    """The same with every cell as text; if even that cannot be read, all problems are raised."""
+    """The chosen columns as text, as `table_of_text` returns them; if even that fails, all problems are raised."""
     import pyarrow as pa
 
     try:
@@ -258,7 +258,7 @@ def scan(text: Text) -> RecordScan:
 
 
 def _scan_lines(text: Text, content: bytes) -> RecordScan:
-    """The same without quotes: a record is a line, and the separators of all lines are counted at once."""
+    """Scan a text without quotes: a record is a line, and the separators of all lines are counted at once."""
     data = np.frombuffer(content, np.uint8, offset=text.start)
     if not data.size:
         return RecordScan(np.empty(0, np.int64), [], 0, 0)

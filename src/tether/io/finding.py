@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from tether.errors import Problem, QueryError
-from tether.io.names import find_index
+from tether.io.names_as_text import find_index
 from tether.model.names import Names
 
 __all__ = ["Words", "find_name", "word_to_label"]

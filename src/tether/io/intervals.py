@@ -24,13 +24,15 @@ from tether._foundation.writing import written
 from tether.conditioning.layers import expand
 from tether.errors import FileError, Problem, QueryError
 from tether.io.export import distinct_names, spelled
-from tether.io.prism.write import action_names
+from tether.io.prism.prism_writer import action_names
 from tether.observation.changes import is_change
+from tether.plan.objective import asked
+from tether.plan.tether_record import tether
 
 if TYPE_CHECKING:
+    from tether.influence.kappa import Thresholds
     from tether.influence.rules import Rule
-    from tether.influence.thresholds import Thresholds
-    from tether.plan.robust import Robust
+    from tether.plan.robust_record import RobustRecord
 
 __all__ = ["IntervalModel", "write_intervals"]
 
@@ -93,7 +95,7 @@ class _Node:
 
 
 def write_intervals(
-    robust: Robust,
+    robust: RobustRecord,
     file: str | os.PathLike[str],
     k: int | None = None,
     m: int = 1,
@@ -110,9 +112,12 @@ def write_intervals(
     least = (_FLOOR if format == "prism" else 0.0) if floor is None else floor
     if not 0.0 <= least < 1e-3:
         raise QueryError(f"floor must be at least 0 and below 0.001, not {floor!r}")
+    if robust.confidence is not None:
+        why = "with confidence= steps may lead where nobody was seen to go, and the file has no state for that"
+        raise QueryError(Problem(why, fix="leave out confidence=, or ask tether itself", argument="confidence"))
     T = robust.cf.T
     k, m = robust.limits(k, m, rule=rule)
-    layers = _explore(robust, robust.models.possible.tether(rule=rule).thresholds(k), k, m, least)
+    layers = _explore(robust, tether(robust.models.possible, rule).thresholds(k), k, m, least)
     nodes = _feasible(layers)
     rewards = [value for node in nodes for value in _rewards(node, robust)]
     lift = max(0.0, -min(rewards))
@@ -131,11 +136,11 @@ def write_intervals(
         sum(len(row) for node in nodes for _, _, row in node.choices) + sum(node.t == T for node in nodes) + 1,
         'R{"reward"}maxmin=? [ F "done" ]' if format == "prism" else f'R{{"reward"}}max=? [ C<={T + 1} ]',
         lift * (T + 1 + arrivals),
-        robust.assume != "stability" and robust.confidence is None,
+        robust.assume != "stability" and robust.gamma == 1.0,
     )
 
 
-def _explore(robust: Robust, found: Thresholds, k: int, m: int, least: float) -> list[dict[Any, _Node]]:
+def _explore(robust: RobustRecord, found: Thresholds, k: int, m: int, least: float) -> list[dict[Any, _Node]]:
     """All nodes that allowed pairs can lead to under some model of the set, layer by layer."""
     graph, mdp = found.graph, found.graph.mdp
     form, T = mdp.form, graph.T
@@ -210,13 +215,13 @@ def _feasible(layers: list[dict[Any, _Node]]) -> list[_Node]:
     return reached
 
 
-def _final(node: _Node, robust: Robust) -> float:
-    """What the end of the episode is worth."""
-    mdp = robust.cf.mdp
+def _final(node: _Node, robust: RobustRecord) -> float:
+    """What the end of the episode, or what follows the record, is worth."""
+    mdp = asked(robust.cf, None, widely=True).mdp
     return 0.0 if mdp.final_reward is None else mdp.discount**robust.cf.T * float(mdp.final_reward[node.state])
 
 
-def _rewards(node: _Node, robust: Robust) -> Iterator[float]:
+def _rewards(node: _Node, robust: RobustRecord) -> Iterator[float]:
     if _arrives(robust, node):
         yield node.earned
     if node.t == robust.cf.T:
@@ -225,7 +230,7 @@ def _rewards(node: _Node, robust: Robust) -> Iterator[float]:
 
 
 def _lines(
-    robust: Robust, node: _Node, lift: float, done: int
+    robust: RobustRecord, node: _Node, lift: float, done: int
 ) -> Iterator[tuple[int, float, list[tuple[int, float, float]]]]:
     """The choices of a node: action (-1 to end the episode), shifted reward, and where it leads."""
     if node.t == robust.cf.T:
@@ -234,17 +239,17 @@ def _lines(
         yield action, reward + lift, [(there.number, low, high) for there, low, high in row]
 
 
-def _arrives(robust: Robust, node: _Node) -> bool:
+def _arrives(robust: RobustRecord, node: _Node) -> bool:
     """Whether something is earned on the way into a node."""
     return robust.cf.mdp.rewards.by_entry and node.t > 0
 
 
-def _arrival(robust: Robust, node: _Node, lift: float) -> float:
+def _arrival(robust: RobustRecord, node: _Node, lift: float) -> float:
     """What is earned on the way into a node, as its own reward."""
     return node.earned + lift if _arrives(robust, node) else 0.0
 
 
-def _labels(robust: Robust, nodes: list[_Node]) -> dict[str, list[int]]:
+def _labels(robust: RobustRecord, nodes: list[_Node]) -> dict[str, list[int]]:
     """The numbers of the nodes of each label of the model."""
     sets: dict[str, Ints] = dict(robust.cf.mdp.label_sets)
     names = distinct_names(["done", "init", "deadlock", *sets], _NOT_IN_LABELS)[3:]
@@ -254,7 +259,7 @@ def _labels(robust: Robust, nodes: list[_Node]) -> dict[str, list[int]]:
     }
 
 
-def _in_words(robust: Robust, node: _Node) -> str:
+def _in_words(robust: RobustRecord, node: _Node) -> str:
     name = repr(robust.cf.mdp.states[node.state]).replace("\\n", " ")
     return f"t = {node.t}, {name}, changes left: {node.changes}"
 
@@ -263,7 +268,7 @@ def _number(value: float) -> str:
     return spelled(np.array([value]))[0]
 
 
-def _drn(robust: Robust, nodes: list[_Node], lift: float) -> Iterator[str]:
+def _drn(robust: RobustRecord, nodes: list[_Node], lift: float) -> Iterator[str]:
     names, done = [*action_names(robust.cf.mdp), "end"], len(nodes)
     of_node: dict[int, str] = {}
     for label, numbers in _labels(robust, nodes).items():
@@ -282,7 +287,7 @@ def _drn(robust: Robust, nodes: list[_Node], lift: float) -> Iterator[str]:
     yield f"state {done} [0] done\n\taction end [0]\n\t\t{done} : [1, 1]\n"
 
 
-def _prism(robust: Robust, nodes: list[_Node], lift: float) -> Iterator[str]:
+def _prism(robust: RobustRecord, nodes: list[_Node], lift: float) -> Iterator[str]:
     names, done = [*action_names(robust.cf.mdp), "end"], len(nodes)
     yield f"mdp\n\nmodule episode\n\ts : [0..{done}] init 0;\n"
     rewards = []

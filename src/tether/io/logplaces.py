@@ -11,7 +11,7 @@ from tether._foundation.arrays import Ints
 from tether._foundation.problems import Source
 from tether.errors import Problem
 from tether.io.logs import read_words
-from tether.io.names import find_index
+from tether.io.names_as_text import find_index
 from tether.model.names import Names
 from tether.observation.arrange import episode_rows
 
@@ -31,7 +31,7 @@ class LogPlaces:
     """
 
     def __init__(self, log: Any, reading: Mapping[str, Any] | None = None, source: Source | None = None) -> None:
-        self._log, self._reading, self._source = log, dict(reading or {}), source
+        self.log, self.reading, self._source = log, dict(reading or {}), source
 
     def located(self, episode: Any, problem: Problem) -> Problem:
         """The problem of a step of an episode, with the row of that step; the first row if it is about no step."""
@@ -43,5 +43,5 @@ class LogPlaces:
 
     @cached_property
     def _found(self) -> tuple[Source, Names, Ints, Ints]:
-        values, found = read_words(self._log, source=self._source, **self._reading)
+        values, found = read_words(self.log, source=self._source, **self.reading)
         return found.source, *episode_rows(values, found)

@@ -23,7 +23,7 @@ from tether.io.arrowfiles import label_column, write_arrow
 from tether.io.columns import Columns, columns_of, read_columns, table_kind, unknown_table
 from tether.io.files import File
 from tether.io.logshapes import OPTIONAL, LogShape, are_timestamps, make_shape
-from tether.io.names import find_index
+from tether.io.names_as_text import find_index
 from tether.io.values import DECIMAL_COMMA
 from tether.io.writtenlogs import as_expected, fold_names
 from tether.mdp import MDP
@@ -186,7 +186,7 @@ def read_sound_episodes(
     fold_case: bool = False,
     **written: Any,
 ) -> Sound:
-    r"""The same as `read_episodes`, but a problem of an episode is recorded, and not an error.
+    r"""Read episodes as `read_episodes` does; a problem of one episode is recorded, and is not an error.
 
     A problem of the log as a whole (a missing column, a line with too few cells) is still an error. ``source`` says
     where the rows of a table in memory are, if it is a piece of a file.

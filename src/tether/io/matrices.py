@@ -20,8 +20,8 @@ from tether.io.arrowfiles import damaged
 from tether.io.axes import ORDERS, is_sparse, reward_array, transition_array
 from tether.io.files import File, check_archive, file_error, name_of, read_bytes, too_large, unpacked_limit
 from tether.io.matlab import check_matlab
-from tether.io.names import are_whole, texts_of
-from tether.io.tables import check_plain
+from tether.io.model_tables import check_plain
+from tether.io.names_as_text import are_whole, texts_of
 from tether.mdp import MDP
 from tether.model.form import TOLERANCE, all_pair_states
 from tether.model.names import Names, name_list

@@ -22,7 +22,8 @@ __all__ = ["FORMATS", "format_by_suffix", "format_of", "read_model", "write_mode
 class Format(NamedTuple):
     """One format of models: its suffixes, its reader and writer, what has names in it, and if it can hold labels.
 
-    ``no_rewards`` is the option of the reader, and its value, that leaves out the rewards.
+    ``writer`` is empty if models are only read from it. ``no_rewards`` is the option of the reader, and its value, that
+    leaves out the rewards.
     """
 
     suffixes: tuple[str, ...]
@@ -34,8 +35,11 @@ class Format(NamedTuple):
     no_rewards: tuple[str, Any] | None = None
 
 
-_TABLES: tuple[str, str, str, Literal["columns"]] = ("tether.io.tables", "read_table", "write_table", "columns")
+_TABLES: tuple[str, str, str, Literal["columns"]] = ("tether.io.model_tables", "read_table", "write_table", "columns")
 _ARRAYS: tuple[str, str, str, Literal["arrays"]] = ("tether.io.matrices", "read_arrays", "write_arrays", "arrays")
+_STORM: tuple[str, str, str, None, bool, tuple[str, Any]] = (
+    "tether.io.storm", "read_storm", "", None, True, ("reward_model", False)
+)  # fmt: skip
 _NO_STRUCTURE, _NO_ARRAY = ("reward_model", False), ("rewards", None)
 
 FORMATS: dict[str, Format] = {
@@ -48,27 +52,12 @@ FORMATS: dict[str, Format] = {
     "mat": Format((".mat",), *_ARRAYS, no_rewards=_NO_ARRAY),
     "prism": Format((".tra",), "tether.io.prism", "read_prism", "write_prism", None, True, _NO_STRUCTURE),
     "drn": Format((".drn",), "tether.io.drn", "read_drn", "write_drn", None, True, _NO_STRUCTURE),
+    "prism-language": Format((".nm", ".pm", ".sm", ".prism"), *_STORM),
+    "jani": Format((".jani",), *_STORM),
+    "umb": Format((".umb",), *_STORM),
     "saved": Format((".tether",), "tether.io.models", "_load", "_save", has_labels=True),
 }
 """The formats of models."""
-
-
-_LANGUAGES = {
-    (".nm", ".pm", ".sm", ".prism"): (
-        "a model in PRISM's language, without its states",
-        "export them: prism {file} -exportmodel {stem}.all, which writes {stem}.tra and the files beside it; or "
-        "storm --prism {file} --buildfull --exportbuild {stem}.drn",
-    ),
-    (".jani",): (
-        "a model in JANI, without its states",
-        "export them: storm --jani {file} --buildfull --exportbuild {stem}.drn",
-    ),
-    (".umb",): (
-        "a model in the binary format UMB, which is not read",
-        "export it as DRN: storm --explicit-umb {file} --exportbuild {stem}.drn",
-    ),
-}
-"""Formats that are not read: what they are, and the command of another tool that exports one that is."""
 
 
 def read_model(file: File, format: str | None = None, **options: Any) -> MDP:
@@ -82,7 +71,7 @@ def read_model(file: File, format: str | None = None, **options: Any) -> MDP:
         One of `FORMATS`, where the suffix does not tell.
     **options
         What the format's own reader takes: `read_table` for tables, `read_arrays` for arrays, `read_prism`,
-        `read_drn`.
+        `read_drn`, `read_storm`.
 
     Examples
     --------
@@ -146,10 +135,6 @@ def format_of(file: File, format: str | None = None) -> str:
     found = format_by_suffix(path.name)
     if found is not None:
         return found
-    for suffixes, (what, command) in _LANGUAGES.items():
-        if path.name.lower().endswith(suffixes):
-            fix = command.format(file=path.name, stem=path.stem)
-            raise file_error(file, Problem(f"this is {what}", fix=fix))
     known = ", ".join(f"{name} ({', '.join(one.suffixes)})" for name, one in FORMATS.items() if one.suffixes)
     wrong = f"the name does not say what format this is in; models are {known}, or a file that MDP.save wrote"
     raise file_error(file, Problem(wrong, fix="rename it, or say which: format='csv'", argument="format"))
@@ -162,7 +147,10 @@ def format_by_suffix(name: str) -> str | None:
 
 def _handler(format: str, *, reading: bool) -> Callable[..., Any]:
     one = FORMATS[format]
-    handler: Callable[..., Any] = getattr(import_module(one.module), one.reader if reading else one.writer)
+    name = one.reader if reading else one.writer
+    if not name:
+        raise QueryError(f"models are read from the format {format}, but not written in it; use drn or prism")
+    handler: Callable[..., Any] = getattr(import_module(one.module), name)
     return handler
 
 

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import os
+import re
+import warnings
+from ast import literal_eval
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from tether.errors import FileError, PathError, Problem, QueryError
 from tether.io.embedded import PREFIX, case_names, is_case, open_case
-from tether.io.environments import is_environment, open_environment
-from tether.io.names import find_index, in_names_of
+from tether.io.names_as_text import find_index, in_names_of
 from tether.mdp import MDP
 from tether.observation.path import Path, observe
 
 if TYPE_CHECKING:
     from tether.io.models import Format
 
-__all__ = ["must_exist", "names_in", "open_model", "open_path", "read_as_learned", "rewards_left_out"]
+__all__ = [
+    "is_environment",
+    "must_exist",
+    "names_in",
+    "open_environment",
+    "open_model",
+    "open_path",
+    "read_as_learned",
+    "rewards_left_out",
+]
 
 
 def open_model(source: str | os.PathLike[str], **options: Any) -> MDP:
@@ -186,3 +197,49 @@ def must_exist(source: str) -> None:
     if not near and folder and not os.path.isdir(folder):
         near = f", nor a directory {folder}"
     raise FileError(Problem(f"there is no such file{near}", file=source)) from FileNotFoundError(source)
+
+
+_PREFIX = "gym:"
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def is_environment(source: str) -> bool:
+    """Whether a source names an environment.
+
+    >>> is_environment("gym:FrozenLake-v1"), is_environment("case:toy")
+    (True, False)
+    """
+    return source.startswith(_PREFIX)
+
+
+def open_environment(source: str) -> MDP:
+    """The model of an environment with a table of transitions; options for making it follow a ``?``."""
+    name, _, query = source.removeprefix(_PREFIX).partition("?")
+    try:
+        import gymnasium
+    except ImportError:
+        message = f"{source}: this needs Gymnasium: pip install 'tether[gymnasium]'"
+        raise QueryError(Problem(message, value=source)) from None
+    from tether.io.gym import from_gymnasium
+
+    options = dict(_option(source, part) for part in query.split("&") if part)
+    try:
+        with warnings.catch_warnings(record=True) as noted:
+            warnings.simplefilter("always")
+            environment = gymnasium.make(name, **options)
+    except Exception as error:  # environments can raise anything; what was warned of before, the error says again
+        message = f"{source}: Gymnasium does not make it: {str(error) or type(error).__name__}"
+        raise QueryError(Problem(message, value=source)) from None
+    for one in noted:
+        warnings.warn(_COLOURS.sub("", str(one.message)), one.category, stacklevel=2)
+    return from_gymnasium(environment)
+
+
+def _option(source: str, part: str) -> tuple[str, Any]:
+    name, equals, value = part.partition("=")
+    if not (name and equals):
+        raise QueryError(Problem(f"{source}: expected NAME=VALUE after the ?, not {part!r}", value=source))
+    try:
+        return name, literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, value

@@ -23,7 +23,7 @@ from tether.errors import PathError, Problem, QueryError
 from tether.io.columns import TABLES, Columns, read_columns, table_kind, unknown_column
 from tether.io.files import File, checked_text, file_error, name_of
 from tether.io.logshapes import LogShape, make_shape
-from tether.io.names import find_index, text_of, texts_of
+from tether.io.names_as_text import find_index, text_of, texts_of
 from tether.io.values import cut_repr
 from tether.mdp import MDP
 from tether.model.names import Names, is_missing, make_names, plain

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from tether._foundation.problems import Complaints
-from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.errors import QueryError
 from tether.io.finding import Words
 from tether.io.opening import must_exist
-from tether.model.record import ModelRecord
+from tether.model.model_record import ModelRecord
 
 __all__ = ["NAMED", "open_policy"]
 
@@ -22,7 +22,7 @@ _TOLERANCE = 1e-4
 
 
 def open_policy(
-    source: str | os.PathLike[str], cf: CounterfactualMDP | ModelRecord, *, columns: Mapping[str, str] | None = None
+    source: str | os.PathLike[str], cf: CounterfactualRecord | ModelRecord, *, columns: Mapping[str, str] | None = None
 ) -> Any:
     """A policy that `CounterfactualMDP.evaluate` takes.
 

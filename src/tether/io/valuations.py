@@ -43,10 +43,10 @@ def _named(names: tuple[str, ...]) -> Any:
     make: Any = namedtuple  # the names are known only now
     base = make("State", names)
 
-    def text(self: Any) -> str:
+    def text(self: tuple[Any, ...]) -> str:
         return in_parts(zip(names, self, strict=True))
 
-    def reduce(self: Any) -> tuple[Any, ...]:
+    def reduce(self: tuple[Any, ...]) -> tuple[Any, ...]:
         return _restored, (names, tuple(self))  # a pickle cannot find a class that was made here
 
     body = {"__slots__": (), "__str__": text, "__repr__": tuple.__repr__, "__reduce__": reduce, "__module__": __name__}

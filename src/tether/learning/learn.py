@@ -31,8 +31,8 @@ from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import whole_number
 from tether.errors import ModelError, Problem, QueryError
 from tether.learning.kinds import Kinds, read_log
+from tether.learning.learned_rewards import Earnings, fill_empty, mean_rewards, pooled_rewards
 from tether.learning.prior import Support, Transitions, add_support, checked_prior, of_states
-from tether.learning.rewards import Earnings, fill_empty, mean_rewards, pooled_rewards
 from tether.mdp import MDP
 from tether.model.counts import Counts, Reading
 from tether.model.form import TOLERANCE, Form, pair_states
@@ -41,12 +41,9 @@ from tether.model.names import Names, make_names
 from tether.model.pooling import pool, pooled_rows, state_counts
 from tether.model.practice import learned_counts
 from tether.observation.episodes import Episodes
-from tether.observation.path import Observation, Path, observe
+from tether.observation.path import Path
 
-__all__ = ["learn", "without"]
-
-_KEPT = 0.5
-"""The count of an observed transition that no other episode has: it did happen, so it stays possible."""
+__all__ = ["learn", "relearned"]
 
 
 def learn(
@@ -353,43 +350,28 @@ def _by_entry(form: Form, table: Transitions, n_states: int, n_actions: int) -> 
     return np.where(known[at] == key, table.times[at], 0).astype(np.int64)
 
 
-def without(mdp: MDP, episode: Path | Observation) -> MDP:
-    """A learned model without the counts of an episode: how far rows are pooled stays as it is, rewards too.
+def relearned(mdp: MDP, transitions: Ints, episodes: int) -> MDP:
+    """A learned model with other counts of the same transitions, such as those of a part of its log; rewards stay.
 
-    An observed transition that no other episode has keeps half a count, because it did happen; a state that no other
-    episode has keeps its rows.
+    How far rows are pooled is found anew. A state that the counts do not have keeps its rows.
 
     Examples
     --------
     >>> import tether
-    >>> from tether.learning.learn import without
-    >>> paths = [tether.Path(["sick", after], ["wait"]) for after in ("well", "well", "dead", "dead")]
-    >>> mdp = tether.learn(paths)
-    >>> mdp.row("sick", "wait"), without(mdp, paths[0]).row("sick", "wait")
-    ((('well', 'dead'), array([0.5, 0.5])), (('well', 'dead'), array([0.33333333, 0.66666667])))
+    >>> from tether.learning.learn import relearned
+    >>> mdp = tether.learn([tether.Path(["sick", after], ["wait"]) for after in ("well", "well", "dead", "dead")])
+    >>> relearned(mdp, mdp.counts.transitions * [1, 3, 1, 1], 8).row("sick", "wait")
+    (('well', 'dead'), array([0.25, 0.75]))
     """
     counts, form = learned_counts(mdp), mdp.form
-    observed = observe(mdp, episode) if isinstance(episode, Path) else episode
-    T = observed.actions.size
-    pairs = np.array(
-        [mdp.find_pair(int(s), int(a)) for s, a in zip(observed.states[:T], observed.actions, strict=True)]
-    )
-    known = observed.states[1:].size
-    entries = [_entry(form, int(x), int(j)) for x, j in zip(pairs[:known], observed.states[1:], strict=True)]
-    taken = np.array([entry for entry in entries if entry >= 0], dtype=np.int64)
-    left = counts.transitions.astype(np.float64)
-    np.subtract.at(left, taken, 1.0)
-    if np.any(left[taken] < 0):
-        raise QueryError("the episode is not one of those that the model was learned from: it has steps that were seen "
-                         "less often in them")  # fmt: skip
-    of_states = state_counts(form, left)
-    own = np.unique(counts_of_states := of_states.pair_state[of_states.entry_pair[taken]])
-    alone = own[of_states.of_state[own] == 0]
-    back = np.isin(counts_of_states, alone)
-    np.add.at(left, taken[back], 1.0)
-    lost = taken[~back & (of_states.of_group[of_states.group[taken]] == 0)]
-    left[lost] = _KEPT
-    changed = replace(counts, transitions=left, episodes=max(0, counts.episodes - 1), steps=counts.steps - T)
+    changed = replace(counts, transitions=np.array(transitions), episodes=episodes, steps=int(np.sum(transitions)))
+    if counts.pooling is not None:
+        of_states, found = pool(
+            form, changed.transitions, discount=mdp.discount, final_reward=mdp.final_reward, longest=counts.longest
+        )
+        rho = replace(found, reward_rho=counts.pooling.reward_rho, reward_sd=counts.pooling.reward_sd)
+        changed = replace(changed, pooling=rho)
+        return replace(mdp, form=replace(form, probability=pooled_rows(of_states, found.rho)), counts=changed)
     return replace(mdp, form=replace(form, probability=_rows(form, changed)), counts=changed)
 
 
@@ -402,10 +384,3 @@ def _rows(form: Form, counts: Counts) -> Floats:
     lengths = np.diff(form.row_start)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(np.repeat(total > 0, lengths), weight / np.repeat(total, lengths), form.probability)
-
-
-def _entry(form: Form, pair: int, outcome: int) -> int:
-    """The entry of a transition, -1 if the model has none."""
-    low, high = int(form.row_start[pair]), int(form.row_start[pair + 1])
-    at = low + int(np.searchsorted(form.next_state[low:high], outcome))
-    return at if at < high and form.next_state[at] == outcome else -1

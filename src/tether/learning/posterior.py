@@ -31,17 +31,17 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import random_generator, whole_number
 from tether._foundation.words import counted
-from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.errors import QueryError
-from tether.learning.drawn import plan_in_draws, sweep_in_draws
+from tether.learning.drawn_values import plan_in_draws, sweep_in_draws
 from tether.learning.uncertainty import PlanUncertainty, SweepUncertainty
 from tether.learning.worlds import block_size, drawn_worlds
 from tether.mdp import MDP
 from tether.model.form import Form
+from tether.model.model_record import ModelRecord
 from tether.model.pooling import common_rows, state_counts
-from tether.model.record import ModelRecord
 from tether.model.side_by_side import copied_model
-from tether.plan.plan import Plan
+from tether.plan.plan_record import PlanRecord
 from tether.plan.sweep import Sweep
 
 __all__ = ["Posterior", "posterior", "usual_draws"]
@@ -114,10 +114,10 @@ class Posterior:
                 yield copied_model(self.mdp, probability[None].copy())
 
     @overload
-    def of(self, asked: Plan, progress: Progress | None = None) -> PlanUncertainty: ...
+    def of(self, asked: PlanRecord, progress: Progress | None = None) -> PlanUncertainty: ...
     @overload
     def of(self, asked: Sweep, progress: Progress | None = None) -> SweepUncertainty: ...
-    def of(self, asked: Plan | Sweep, progress: Progress | None = None) -> PlanUncertainty | SweepUncertainty:
+    def of(self, asked: PlanRecord | Sweep, progress: Progress | None = None) -> PlanUncertainty | SweepUncertainty:
         """The value of a plan, or of each plan of a sweep, in the drawn models.
 
         Every draw is conditioned on the same observed path, by the same mechanism. A plan is followed without changes,
@@ -130,17 +130,19 @@ class Posterior:
         progress : callable, optional
             ``progress(done, draws)`` is called after each block of draws (`tether.learning.worlds`).
         """
-        if not isinstance(asked, Plan | Sweep):
+        if not isinstance(asked, PlanRecord | Sweep):
             raise QueryError(f"expected a plan or a sweep, not {type(asked).__name__}: cf.plan(k, m) or cf.sweep()")
         if not _same(asked.cf.mdp.form, self.mdp.form):
             raise QueryError(
                 "this was made with another model; ask the posterior of its own: tether.posterior(plan.cf.mdp)"
             )
-        if isinstance(asked, Plan):
+        if isinstance(asked, PlanRecord):
             return plan_in_draws(asked, self._worlds(asked.cf, 1, progress))
         return sweep_in_draws(asked, self._worlds(asked.cf, asked.values.size, progress))
 
-    def _worlds(self, cf: CounterfactualMDP, plans: int, progress: Progress | None) -> Iterator[CounterfactualMDP]:
+    def _worlds(
+        self, cf: CounterfactualRecord, plans: int, progress: Progress | None
+    ) -> Iterator[CounterfactualRecord]:
         """The draws, conditioned on the observed path; block by block, side by side."""
         for block in self._blocks(block_size(cf.mdp, cf.T, plans)):
             yield drawn_worlds(cf, self._probabilities(cf.mdp, block))
@@ -182,7 +184,7 @@ class Posterior:
         return f"<Posterior: {text}; {self.start.size:,} of {counted(self.mdp.n_pairs, 'row')} {verb} uncertain>"
 
 
-def posterior(mdp: MDP, draws: int | None = None, *, rng: Any = 0) -> Posterior:
+def posterior(mdp: ModelRecord, draws: int | None = None, *, rng: Any = 0) -> Posterior:
     """Models that the episodes behind a learned model leave possible.
 
     Parameters
@@ -246,7 +248,7 @@ def _common(mdp: ModelRecord, free: Ints) -> tuple[_Common, ...]:
     found = []
     for rho in pooling.likely:
         common, worth = common_rows(counts, rho)
-        kappa = 1.0 / rho - 1.0 if rho > 0 else np.inf
+        kappa = max(1.0 / rho - 1.0, _LEAST) if rho > 0 else np.inf
         found.append(_Common(worth[owner] * common[groups], start, group, kappa))
     return tuple(found)
 
@@ -264,7 +266,7 @@ def _dirichlet(shape: Floats, start: Ints, rng: np.random.Generator) -> Floats:
     larger[small] += 1.0
     logs = np.log(np.maximum(rng.standard_gamma(larger), _LEAST))
     with np.errstate(over="ignore"):
-        logs[small] += np.log1p(-rng.random(small.size)) / shape[small]
+        logs[small] += np.log1p(-rng.random(small.size)) / np.maximum(shape[small], _LEAST)
     lengths = np.diff(start, append=shape.size)
     share = np.exp(logs - np.repeat(np.maximum.reduceat(logs, start), lengths))
     share /= np.repeat(np.add.reduceat(share, start), lengths)

@@ -71,7 +71,7 @@ class PlanUncertainty:
     best : array (draws,)
         What the best plan within the same limits would be worth there, made with that model.
     off_plan : array (draws,)
-        Probability of coming to a state about which the plan says nothing; see `tether.learning.following`.
+        Probability of coming to a state about which the plan says nothing; see `tether.learning.follower`.
     changes : tuple of ChangedAction
         The changes of the plan, each in the state it is most likely in.
     outcomes : mapping of str to array (draws,)
@@ -137,7 +137,7 @@ class PlanUncertainty:
         return float(low), float(high)
 
     def outcome_interval(self, outcome: str, level: float = 0.9) -> tuple[float, float]:
-        """The same of the probability of an outcome at the end."""
+        """Credible interval of the probability that the episode ends in ``outcome``."""
         if outcome not in self.outcomes:
             known = ", ".join(map(repr, self.outcomes)) or "none"
             raise QueryError(f"there is no outcome {outcome!r}; there are {known}")

@@ -18,17 +18,23 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._kernels.parallel import LARGE
-from tether.conditioning.conditioned import CounterfactualMDP, conditioned_graph, observed_step
+from tether.conditioning.counterfactual_record import (
+    CounterfactualRecord,
+    cached_with,
+    conditioned_graph,
+    observed_step,
+)
+from tether.conditioning.edited_rows import ObservedStep, Rows
 from tether.conditioning.gumbel_max import GumbelMax
 from tether.conditioning.mechanism import Candidates, NoisePosterior
 from tether.conditioning.mechanisms import infer, make_mechanism
-from tether.conditioning.rows import ObservedStep, Rows
 from tether.model.form import Form
+from tether.model.model_record import ModelRecord
 from tether.model.properties import Decided, Property
-from tether.model.record import ModelRecord
 from tether.model.side_by_side import copied_model, shifted
 from tether.observation.earned import model_return
-from tether.plan.objective import asked
+from tether.plan.afterwards import side_by_side
+from tether.plan.objective import asked, asked_key, resting_world, with_rest
 
 __all__ = ["BLOCK", "COPIES", "asked_of_each", "block_size", "drawn_worlds", "observed_values"]
 
@@ -49,28 +55,47 @@ def block_size(mdp: ModelRecord, T: int = 1, plans: int = 1) -> int:
     return max(1, min(COPIES, BLOCK // (mdp.n_transitions * T * followed), (LARGE - 1) // mdp.n_states))
 
 
-def drawn_worlds(cf: CounterfactualMDP, probability: Floats) -> CounterfactualMDP:
+def drawn_worlds(cf: CounterfactualRecord, probability: Floats) -> CounterfactualRecord:
     """The models with the rows of ``cf`` and other probabilities (one row per model), conditioned on its episode."""
     mdp = copied_model(cf.mdp, probability)
     observed = [_step(cf, probability, t) for t in range(cf.T)]
     infer = _inference(cf, probability)
     posteriors = tuple(infer(step) if step.recorded else None for step in observed)
     graph = conditioned_graph(mdp, cf.observation, observed, posteriors)
-    return CounterfactualMDP(mdp, cf.path, cf.mechanism, graph, posteriors)
+    return CounterfactualRecord(mdp, cf.path, cf.mechanism, graph, posteriors, cf.after)
 
 
-def asked_of_each(worlds: CounterfactualMDP, mdp: ModelRecord, objective: Property | None) -> CounterfactualMDP:
-    """The worlds whose returns are what is asked for (`tether.plan.objective`); ``mdp`` knows the states by name."""
-    if objective is None:
+def asked_of_each(
+    worlds: CounterfactualRecord, cf: CounterfactualRecord, objective: Property | None, minimise: bool = False
+) -> CounterfactualRecord:
+    """The worlds whose returns are what is asked for (`tether.plan.objective`); ``cf`` is the one of the learned model.
+
+    After the record each world does what is done in the learned model.
+    """
+    if objective is None and cf.after is None:
         return worlds
-    decided, n = objective.on(mdp), worlds.graph.copies
-    return asked(worlds, objective, Decided(np.tile(decided.ended, n), np.tile(decided.holds, n)))
+    minimise = minimise and cf.after is not None  # it matters only after the record
+    return cached_with(worlds, asked_key(objective, minimise), lambda: _asked(worlds, cf, objective, minimise))
 
 
-def observed_values(worlds: CounterfactualMDP) -> Floats:
-    """What the observed path is worth in each world; not the same where its last outcome was not recorded."""
+def _asked(
+    worlds: CounterfactualRecord, cf: CounterfactualRecord, objective: Property | None, minimise: bool
+) -> CounterfactualRecord:
+    n, copied, made = worlds.graph.copies, None, worlds
+    if objective is not None:
+        decided = objective.on(cf.mdp)
+        copied = Decided(np.tile(decided.ended, n), np.tile(decided.holds, n))
+        made = resting_world(worlds, objective, copied)
+    rest = asked(cf, objective, minimise, widely=True).rest
+    if rest is None:
+        return made
+    return with_rest(made, side_by_side(rest, made.mdp, copied, cf.T, made.graph.last_states, n))
+
+
+def observed_values(worlds: CounterfactualRecord) -> Floats:
+    """What the observed path is worth in each world; not the same where its end is not known."""
     seen, graph = worlds.observation, worlds.graph
-    if seen.states[-1] >= 0:
+    if seen.states[-1] >= 0 and worlds.rest is None:
         return np.full(graph.copies, model_return(worlds.mdp, seen))
     n_states, n_pairs = worlds.mdp.n_states // graph.copies, worlds.mdp.n_pairs // graph.copies
     in_copies = (
@@ -80,14 +105,14 @@ def observed_values(worlds: CounterfactualMDP) -> Floats:
     return np.array([model_return(worlds.mdp, one) for one in in_copies])
 
 
-def _step(cf: CounterfactualMDP, probability: Floats, t: int) -> ObservedStep:
+def _step(cf: CounterfactualRecord, probability: Floats, t: int) -> ObservedStep:
     """One observed step in all worlds."""
     n, one = len(probability), observed_step(cf.mdp, cf.observation, t)
     outcomes, chances = shifted(one.next_state, n, cf.mdp.n_states), probability[:, cf.mdp.entries(one.pair)]
     return replace(one, next_state=outcomes, probability=chances.reshape(-1), copies=n)
 
 
-def _inference(cf: CounterfactualMDP, probability: Floats) -> Callable[[ObservedStep], NoisePosterior]:
+def _inference(cf: CounterfactualRecord, probability: Floats) -> Callable[[ObservedStep], NoisePosterior]:
     """How the noise of a step is inferred in all worlds: at once, where the mechanism can; else in each."""
     if type(cf.mechanism) is GumbelMax or len(probability) == 1:
         mechanism = make_mechanism(cf.mechanism, {}, cf.mdp)

@@ -22,7 +22,7 @@ from tether._foundation.problems import LIMIT, Source
 from tether.errors import FileError, Problem, QueryError
 from tether.io.logplaces import LogPlaces
 from tether.io.logs import Sound, read_sound_episodes
-from tether.io.names import are_whole, find_index, text_of
+from tether.io.names_as_text import are_whole, find_index, text_of
 from tether.logs.cohort import Cohort, find_episodes, reason
 from tether.logs.fingerprint import digest_of_episodes
 from tether.mdp import MDP
@@ -294,7 +294,7 @@ def _hash(one: Any) -> int:
 
 
 def _without(cohort: Cohort, seen: Seen) -> Cohort:
-    """The same with a problem in place of the steps of an episode that came before."""
+    """The batch with a problem in place of the steps of each episode whose id came before."""
     again = seen.again([one for one in cohort.ids if one is not None])
     if not again.any():
         return cohort

@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Flags, Floats, Ints
 from tether.errors import PathError, Problem
 from tether.evaluation.outcomes import outcome_of
 from tether.io.logplaces import LogPlaces
-from tether.io.names import find_index, in_names_of
+from tether.io.names_as_text import find_index, in_names_of
 from tether.mdp import MDP
 from tether.model.names import Names
 from tether.observation.ends import Meaning
 from tether.observation.episodes import Episodes
 from tether.observation.path import Observation, Path, observe
 
-__all__ = ["Cohort", "find_episodes", "reason", "search"]
+__all__ = ["Cohort", "find_episodes", "joined", "reason", "search"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,8 +94,13 @@ class Cohort:
             said=None if self.said is None else [self.said[i] for i in at],
         )
 
+    def keeping(self, steps: Flags) -> Cohort:
+        """The episodes with some of their steps: a mask."""
+        owner = np.repeat(np.arange(len(self)), np.diff(self.start))
+        return self._with_steps(steps, _starts(np.bincount(owner[steps], minlength=len(self))))
+
     def without_broken(self) -> Cohort:
-        """The same, but an episode with a problem has no steps."""
+        """A copy in which episodes with a problem have no steps."""
         lengths, fit = np.diff(self.start), np.array([one is None for one in self.problem], dtype=bool)
         return self._with_steps(np.repeat(fit, lengths), _starts(np.where(fit, lengths, 0)))
 
@@ -103,6 +108,27 @@ class Cohort:
         """Some of the steps, a slice or a mask; where each episode then begins; and what else changes."""
         names = ["state", "action", "pair", "next_state", *([] if self.reward is None else ["reward"])]
         return replace(self, start=start, **{name: getattr(self, name)[steps] for name in names}, **fields)
+
+
+def joined(parts: Sequence[Cohort]) -> Cohort:
+    """Several cohorts of one log as one; ``first`` is that of the first."""
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(one, name) for one in parts])
+        for name in ("state", "action", "pair", "next_state")
+    }
+    if parts[0].reward is not None:
+        columns["reward"] = np.concatenate([one.reward for one in parts if one.reward is not None])
+    said = None
+    if any(one.said is not None for one in parts):
+        said = [item for one in parts for item in (one.said or [None] * len(one))]
+    return replace(
+        parts[0],
+        ids=[item for one in parts for item in one.ids],
+        problem=[item for one in parts for item in one.problem],
+        start=_starts(np.concatenate([np.diff(one.start) for one in parts])),
+        said=said,
+        **columns,
+    )
 
 
 def _starts(lengths: Ints) -> Ints:

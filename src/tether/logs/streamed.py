@@ -19,7 +19,7 @@ from tether.io.arrowfiles import open_footer, parquet_pieces
 from tether.io.columns import table_kind
 from tether.logs.batches import FileStamps, PiecewiseLog, last_change
 
-__all__ = ["StreamedLog", "is_streamed"]
+__all__ = ["StreamedLog", "files_in", "is_streamed"]
 
 _WHOLE = 5_000_000
 """A Parquet file of up to this many rows is read as a whole, and may have its rows in any order."""
@@ -54,7 +54,7 @@ class StreamedLog(PiecewiseLog):
         import pyarrow as pa
 
         name, place = os.fspath(log), Path(log)
-        files = tuple(_files_in(place)) if place.is_dir() else (place,)
+        files = tuple(files_in(place)) if place.is_dir() else (place,)
         if not files:
             raise FileError(Problem("there are no Parquet files in this directory", file=name))
         stamps = FileStamps.of(files)
@@ -116,7 +116,7 @@ class StreamedLog(PiecewiseLog):
             raise FileError(Problem(f"its files do not fit together: {error}", file=self.name, fix=fix)) from None
 
 
-def _files_in(folder: Path) -> list[Path]:
+def files_in(folder: Path) -> list[Path]:
     """Parquet files in a directory and below it, except hidden ones."""
     found = [file for suffix in ("parquet", "pq") for file in folder.rglob(f"*.{suffix}")]
     return sorted(file for file in found if not any(part[0] in "._" for part in file.relative_to(folder).parts))

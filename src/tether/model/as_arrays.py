@@ -116,7 +116,7 @@ def arrow_of(form: Form, states: Names, actions: Names) -> pyarrow.Table:
 
 
 def with_new_rewards(form: Form, states: Names, actions: Names, given: Any, axes: str | None) -> Form:
-    """The same rows with other rewards: an array, or a function of a state, an action and perhaps the next state."""
+    """Its rows with new rewards: an array, or a function of a state, an action and perhaps the next state."""
     pairs = Pairs(all_pair_states(form.pair_start), form.pair_action, form.row_start, form.next_state)
     if callable(given):
         rewards = _asked(pairs, states, actions, given)

@@ -28,7 +28,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether.errors import QueryError
 from tether.model.form import all_pair_states
-from tether.model.record import ModelRecord
+from tether.model.model_record import ModelRecord
 
 __all__ = ["Intervals", "clopper_pearson", "row_intervals"]
 

@@ -171,6 +171,8 @@ class Counts:
         How the log was read, if it was a file.
     skipped : int
         How many broken episodes, and broken rows of no episode, were left out.
+    left_out : int
+        How many episodes were taken out again, because they are asked about (`tether.learning.folds.without`).
 
     Examples
     --------
@@ -198,6 +200,7 @@ class Counts:
     pooling: Pooling | None = None
     reading: Reading | None = None
     skipped: int = 0
+    left_out: int = 0
     place: SavedFile | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ from tether.model.counts import Counts, Pooling, Reading
 from tether.model.form import all_pair_states
 
 if TYPE_CHECKING:
-    from tether.model.record import ModelRecord
+    from tether.model.model_record import ModelRecord
 
 __all__ = ["Learned", "alike", "learned"]
 

@@ -51,6 +51,7 @@ __all__ = [
     "most_likely_share",
     "pool",
     "pooled_rows",
+    "recounted",
     "repooled",
     "state_counts",
     "usual_values",
@@ -126,18 +127,25 @@ def state_counts(form: Form, transitions: Ints) -> StateCounts:
     key = pair_state[entry_pair] * n_states + form.next_state
     keys, group = np.unique(key, return_inverse=True)
     group_state, group_outcome = np.divmod(keys, n_states)
-    of_pair = summed(entry_pair, transitions, form.pair_action.size)
-    of_state = summed(pair_state, of_pair, n_states)
-    of_group = summed(group, transitions, keys.size)
     # Where nothing was counted (terminal states) the share is that of the model, the same for all actions.
     first = np.zeros(keys.size, dtype=np.int64)
     first[group[::-1]] = np.arange(group.size)[::-1]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        share = np.where(of_state[group_state] > 0, of_group / of_state[group_state], form.probability[first])
-    seen = np.asarray(transitions, dtype=np.float64)
-    return StateCounts(
-        pair_state, entry_pair, group, group_state, group_outcome, seen, of_pair, of_state, of_group, share
+    none = np.zeros(0)
+    counts = StateCounts(
+        pair_state, entry_pair, group, group_state, group_outcome, none, none, none, none, form.probability[first]
     )
+    return recounted(counts, transitions, n_states)
+
+
+def recounted(counts: StateCounts, transitions: Floats, n_states: int) -> StateCounts:
+    """Other counts of the same entries, added up by pair, by state and by group; unseen states keep their share."""
+    of_pair = summed(counts.entry_pair, transitions, counts.pair_state.size)
+    of_state = summed(counts.pair_state, of_pair, n_states)
+    of_group = summed(counts.group, transitions, counts.group_state.size)
+    total = of_state[counts.group_state]
+    share = np.where(total > 0, of_group / np.where(total > 0, total, 1.0), counts.share)
+    of_entry = np.asarray(transitions, dtype=np.float64)
+    return replace(counts, of_entry=of_entry, of_pair=of_pair, of_state=of_state, of_group=of_group, share=share)
 
 
 def usual_values(
@@ -222,8 +230,9 @@ def common_rows(counts: StateCounts, rho: float) -> tuple[Floats, Floats]:
     if rho == 0:
         return counts.share, counts.of_state
     kappa = 1.0 / rho - 1.0
-    worth = summed(counts.pair_state, (1.0 + kappa) * n / (n + kappa), counts.of_state.size)
-    mean = ((1.0 + kappa) / (n + kappa))[counts.entry_pair] * counts.of_entry
+    each = (1.0 + kappa) / np.where(n > 0, n + kappa, 1.0)  # what was never seen is worth nothing
+    worth = summed(counts.pair_state, each * n, counts.of_state.size)
+    mean = each[counts.entry_pair] * counts.of_entry
     total = summed(counts.group, mean, counts.share.size)
     known = worth[counts.group_state] > 0
     return np.where(known, total / np.where(known, worth[counts.group_state], 1.0), counts.share), worth
@@ -235,8 +244,9 @@ def pooled_rows(counts: StateCounts, rho: float) -> Floats:
     if rho == 0:
         return common
     kappa = 1.0 / rho - 1.0
-    row: Floats = (counts.of_entry + kappa * common) / (counts.of_pair[counts.entry_pair] + kappa)
-    return np.where(counts.of_state[counts.pair_state][counts.entry_pair] > 0, row, common)
+    total = counts.of_pair[counts.entry_pair] + kappa  # 0 only for an action that was never seen
+    row: Floats = (counts.of_entry + kappa * common) / np.where(total > 0, total, 1.0)
+    return np.where((total > 0) & (counts.of_state[counts.pair_state][counts.entry_pair] > 0), row, common)
 
 
 def advantages_of(

@@ -27,7 +27,7 @@ from tether.model.labels import member_indices, name_text
 from tether.model.names import Names, name_list, plain
 
 if TYPE_CHECKING:
-    from tether.model.record import ModelRecord
+    from tether.model.model_record import ModelRecord
 
 __all__ = [
     "Decided",
@@ -37,6 +37,7 @@ __all__ = [
     "objective_name",
     "parse_property",
     "reach",
+    "state_indices",
     "until",
     "value_name",
 ]
@@ -114,7 +115,7 @@ class Property:
         masks = []
         for name, given in zip(_ARGUMENTS[self.kind], self.sets, strict=True):
             mask = np.zeros(mdp.n_states, dtype=bool)
-            mask[_members(mdp, f"{self}: {name}", given)] = True
+            mask[state_indices(mdp, f"{self}: {name}", given)] = True
             masks.append(mask)
         if self.kind == "avoid":
             return Decided(masks[0], ~masks[0])
@@ -236,7 +237,7 @@ def _given(kind: str, name: str, value: Any) -> str | tuple[Any, ...] | Callable
     return members
 
 
-def _members(mdp: ModelRecord, what: str, given: Any) -> Ints:
+def state_indices(mdp: ModelRecord, what: str, given: Any) -> Ints:
     """The states of a set, by index; there is at least one."""
     if isinstance(given, str):
         alone = -1 if given in mdp.labels else _alone(mdp.states, given)

@@ -16,7 +16,7 @@ from tether.model.form import Form, Rewards
 from tether.model.names import make_names
 
 if TYPE_CHECKING:
-    from tether.model.record import ModelRecord
+    from tether.model.model_record import ModelRecord
 
 __all__ = ["copied_form", "copied_model", "shifted", "shifted_starts"]
 

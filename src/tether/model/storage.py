@@ -29,15 +29,15 @@ import msgspec
 import numpy as np
 
 from tether._foundation.arrays import Ints
-from tether._foundation.records import as_kind
+from tether._foundation.kinds_of_records import as_kind
 from tether._foundation.writing import written
 from tether._version import __version__
 from tether.errors import FileError, Problem, QueryError
 from tether.model.counts import Counts
 from tether.model.form import Form, Rewards, Rounding
 from tether.model.labels import LabelSets
+from tether.model.model_record import ModelRecord
 from tether.model.names import Names, make_names
-from tether.model.record import ModelRecord
 from tether.model.stored_names import StoredNames, encode_names
 
 __all__ = ["Part", "SavedFile", "in_memory", "is_saved_model", "load", "save"]

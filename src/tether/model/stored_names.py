@@ -202,10 +202,10 @@ def _made(module: str, name: str, fields: tuple[str, ...]) -> Any:
     make: Any = collections.namedtuple
     base = make(name.rpartition(".")[2], fields)
 
-    def reduce(self: Any) -> tuple[Any, ...]:
+    def reduce(self: tuple[Any, ...]) -> tuple[Any, ...]:
         return _named, (module, name, fields, tuple(self))
 
-    def text(self: Any) -> str:
+    def text(self: tuple[Any, ...]) -> str:
         return in_parts(zip(fields, self, strict=True))
 
     body = {"__slots__": (), "__str__": text, "__reduce__": reduce, "__module__": __name__}

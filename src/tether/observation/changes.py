@@ -18,7 +18,7 @@ import numpy as np
 from tether._foundation.arrays import Flags, Ints
 from tether.model.form import Form
 
-__all__ = ["changes_something", "is_change", "nothing_left", "nothing_to_change"]
+__all__ = ["absorbing", "changes_something", "is_change", "nothing_left", "nothing_to_change"]
 
 _NO_ACTION = -1
 """The index of an action that no state has."""
@@ -40,7 +40,7 @@ def changes_something(form: Form, t: int, states: Ints, pairs: Ints, observed: i
 
 def nothing_left(form: Form, t: int, states: Ints) -> Flags:
     """Which of ``states`` are absorbing, and earn the same at step t whatever is done."""
-    found = nothing_to_change(form, states, _NO_ACTION)
+    found = absorbing(form, states)
     some = np.flatnonzero(found)
     if some.size:
         pairs, first = _pairs_of(form, states[some])
@@ -48,6 +48,11 @@ def nothing_left(form: Form, t: int, states: Ints) -> Flags:
         earned = rewards[form.row_start[pairs]] if form.rewards.by_entry else rewards[pairs]
         found[some] = np.minimum.reduceat(earned, first) == np.maximum.reduceat(earned, first)
     return found
+
+
+def absorbing(form: Form, states: Ints) -> Flags:
+    """Which of ``states`` are absorbing: every action leads back, for certain. A state without actions is not."""
+    return nothing_to_change(form, states, _NO_ACTION)
 
 
 def nothing_to_change(form: Form, states: Ints, observed: int) -> Flags:

@@ -18,7 +18,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.rounding import ROUNDING
 from tether._foundation.words import counted, number
-from tether.model.record import ModelRecord
+from tether.model.model_record import ModelRecord
 from tether.observation.path import Observation, Path
 
 __all__ = ["Earned", "earned", "model_return", "step_rewards"]

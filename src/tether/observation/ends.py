@@ -16,7 +16,7 @@ from tether._foundation.arrays import Ints
 from tether._foundation.problems import Complaints
 from tether.errors import PathError, Problem
 from tether.model.encode import Coded, coded
-from tether.model.record import ModelRecord
+from tether.model.model_record import ModelRecord
 from tether.observation.cells import without_floats
 
 if TYPE_CHECKING:

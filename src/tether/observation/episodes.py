@@ -19,8 +19,8 @@ from tether._foundation.markup import html_table, paragraphs
 from tether._foundation.problems import Complaints, Source, common_length
 from tether._foundation.words import counted
 from tether.errors import PathError, Problem, QueryError
+from tether.model.model_record import ModelRecord
 from tether.model.names import Names
-from tether.model.record import ModelRecord
 from tether.observation.arrange import Steps, arrange_log
 from tether.observation.cells import code
 from tether.observation.ends import outcome_names

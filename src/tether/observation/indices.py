@@ -8,7 +8,7 @@ import numpy as np
 
 from tether._foundation.arrays import Ints
 from tether.errors import PathError, Problem, QueryError
-from tether.model.record import ModelRecord
+from tether.model.model_record import ModelRecord
 from tether.observation.path import Observation, Path, observe
 
 __all__ = ["observe_indices", "path_of"]

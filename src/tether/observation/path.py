@@ -22,8 +22,8 @@ from tether._foundation.markup import html_table
 from tether._foundation.problems import Complaints, Source
 from tether._foundation.words import counted
 from tether.errors import PathError, Problem, QueryError
+from tether.model.model_record import ModelRecord
 from tether.model.names import is_missing, name_list, plain
-from tether.model.record import ModelRecord
 from tether.observation.ends import settled
 
 __all__ = ["Observation", "Path", "observe", "time_index"]

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints, distinct, positions
+from tether.conditioning.edited_rows import EditedRows
 from tether.conditioning.layers import Graph, expand
-from tether.conditioning.rows import EditedRows
 from tether.errors import Problem, QueryError
-from tether.model.record import ModelRecord
+from tether.model.model_record import ModelRecord
 
 __all__ = ["Chain", "Link", "Taken", "Visits", "build_chain", "collect", "graph_chain", "or_rest"]
 
@@ -107,12 +107,27 @@ class Chain:
         rests: Flags = np.zeros(states.size, dtype=bool) if self.ended is None else self.ended[states]
         return rests
 
+    def then(self, after: Chain) -> Chain:
+        """Chain with the steps of another that begins with its last nodes."""
+        steps = self.taken + after.taken, self.links + after.links
+        return Chain(self.visits + after.visits[1:], *steps, self.ended)
+
     def occupancy(self, first: Floats | None = None) -> list[Floats]:
         """Probability of each node, t = 0 … T; ``first`` gives those of the first layer, by default equal for all."""
         mass = [np.full(self.visits[0].size, 1.0 / self.visits[0].size) if first is None else first]
         for link, after in zip(self.links, self.visits[1:], strict=True):
             mass.append(collect(link.target, mass[-1][link.source] * link.probability, after.size))
         return mass
+
+
+def chain_value(mdp: ModelRecord, chain: Chain, occupancy: list[Floats] | None = None) -> float:
+    """Expected return, discounted, of what is visited; ``occupancy`` has the probability of each node, if known."""
+    mass, total = chain.occupancy() if occupancy is None else occupancy, 0.0
+    for t, link in enumerate(chain.links):
+        total += mdp.discount**t * float(np.sum(mass[t][link.source] * link.probability * link.reward))
+    if mdp.final_reward is not None:
+        total += mdp.discount**chain.T * float(mass[-1] @ mdp.final_reward[chain.visits[-1].states])
+    return total
 
 
 Decide = Callable[[int, Visits], Taken]
@@ -137,14 +152,15 @@ def build_chain(
     decide: Decide,
     T: int,
     ended: Flags | None = None,
+    first: int = 0,
 ) -> Chain:
-    """Follow a policy from ``start`` for T steps.
+    """Follow a policy from ``start`` for T steps, from the time ``first`` on.
 
     ``edits(t)`` are the edited rows of step t, None for the nominal model. ``ended`` marks the states of the model in
     which an episode rests: every action there must lead back.
     """
     visits, taken, links = [start], [], []
-    for t in range(T):
+    for t in range(first, first + T):
         decided = decide(t, visits[-1]) if ended is None else or_rest(mdp, t, visits[-1], decide, ended)
         link, after = _follow(mdp, edits(t), decided, t)
         visits.append(after)

@@ -20,8 +20,8 @@ from tether.model.properties import Property
 
 if TYPE_CHECKING:
     from tether.plan.pareto import Point
-    from tether.plan.plan import Plan
-    from tether.plan.tethered import Tethered
+    from tether.plan.plan_record import PlanRecord
+    from tether.plan.tether_record import TetherRecord
 
 __all__ = ["Constraint", "Mixture", "constrained"]
 
@@ -51,7 +51,7 @@ class Mixture:
     <Mixture: 0.698 and 0.302, value -3722, probability 0.78>
     """
 
-    plans: tuple[Plan, Plan]
+    plans: tuple[PlanRecord, PlanRecord]
     weights: tuple[float, float]
     value: float
     probability: float
@@ -120,7 +120,7 @@ class Constraint:
         return facts(rows if self.mixture is None else [*rows, ("mixture", repr(self.mixture))])
 
 
-def constrained(question: Tethered, k: int, m: int, subject_to: Any, longest: int | None = None) -> Plan:
+def constrained(question: TetherRecord, k: int, m: int, subject_to: Any, longest: int | None = None) -> PlanRecord:
     """The best plan within k and m that keeps the probability of a property within a limit.
 
     With ``longest``, where no plan within k does, within the shortest tether from k to ``longest`` that has one: what a

@@ -11,13 +11,17 @@ from tether._foundation.checks import whole_number
 from tether._foundation.rounding import gain_of, rounding_of
 from tether._foundation.words import number
 from tether.errors import QueryError
-from tether.plan.plan import Plan
+from tether.plan.plan_record import PlanRecord
 from tether.plan.sweep import Sweep
 
-__all__ = ["SHARE", "Beyond", "Limit", "beyond", "enough_k"]
+__all__ = ["ABOUT", "SHARE", "Beyond", "Limit", "about_k", "beyond", "enough_k"]
 
 SHARE = 0.9
 """A tether is long enough if it gives this share of what the longest one gives."""
+
+
+ABOUT = 0.1
+"""A plan is about its episode if at least this much of it is (`tether.core.about`)."""
 
 
 def enough_k(table: Sweep, m: int, share: float = SHARE) -> int | None:
@@ -37,16 +41,46 @@ def enough_k(table: Sweep, m: int, share: float = SHARE) -> int | None:
     number = isinstance(share, int | float | np.integer | np.floating) and not isinstance(share, bool)
     if not number or not 0 < share <= 1:
         raise QueryError(f"share must be a number above 0 and at most 1, not {share!r}")
-    m = min(whole_number("m", m, 0), table.cf.T)
-    column = np.flatnonzero(table.ms == m)
-    if not column.size:
-        raise QueryError(f"m = {m} was not asked for in this sweep")
     tied = table.ks <= table.cf.T
-    gained = table.gains[tied, column[0]]
+    gained = table.gains[tied, _column(table, m)]
     most = float(gained.max(initial=0.0))
     if most <= table.rounding:
         return None
     return int(table.ks[tied][gained >= share * most - table.rounding].min())
+
+
+def about_k(table: Sweep, m: int, about: float = ABOUT) -> int | None:
+    """The tether with the largest gain of those whose plan is about the episode; the shortest of equals.
+
+    The sweep must have measured it (``measures=["about_episode"]``). The longest tether is k = T: with k = T + 1 there
+    is none. None if no plan that gains something is about the episode.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.plan.limits import about_k
+    >>> grid = tether.cases.grid_world()
+    >>> table = tether.counterfactual(grid.mdp, grid.path).sweep(measures=["about_episode"])
+    >>> about_k(table, 1), about_k(table, 1, about=0.001)
+    (None, 6)
+    """
+    if table.about_episode is None:
+        raise QueryError('how much of each plan is about the episode was not asked for: measures=["about_episode"]')
+    column = _column(table, m)
+    gained = np.where(table.about_episode[:, column] >= about, table.gains[:, column], -np.inf)
+    gained[table.ks > table.cf.T] = -np.inf
+    most = float(gained.max(initial=0.0))
+    if most <= table.rounding:
+        return None
+    return int(table.ks[gained >= most - table.rounding].min())
+
+
+def _column(table: Sweep, m: int) -> int:
+    m = min(whole_number("m", m, 0), table.cf.T)
+    column = np.flatnonzero(table.ms == m)
+    if not column.size:
+        raise QueryError(f"m = {m} was not asked for in this sweep")
+    return int(column[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +162,7 @@ class Beyond:
         return f"{text}, and {number(self.most.added)} at most (m = {self.most.m})."
 
 
-def beyond(plan: Plan) -> Beyond:
+def beyond(plan: PlanRecord) -> Beyond:
     """What larger limits than a plan's would give; see `Explanation.beyond`."""
     # Two sweeps, one row and one column: the whole table of a long path in a large model would fill the memory.
     tethers = plan.sweep(ms=[plan.m])

@@ -15,49 +15,98 @@ absorbing.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from tether._foundation.arrays import Ints, read_only
-from tether.conditioning.conditioned import CounterfactualMDP, cached_with
-from tether.conditioning.layers import Ended, Graph, Layer
-from tether.conditioning.sets import ModelSet
+from tether.conditioning.counterfactual_record import CounterfactualRecord, cached_with
+from tether.conditioning.horizon import Rest
+from tether.conditioning.layers import Ended, Graph, Layer, nominal_rollout
+from tether.conditioning.model_sets import ModelSet
 from tether.errors import Problem, QueryError
 from tether.model.form import Rewards, pair_states
+from tether.model.model_record import ModelRecord
 from tether.model.properties import Decided, Property
-from tether.model.record import ModelRecord
 from tether.observation.path import Observation
+from tether.plan.afterwards import rest_of
 from tether.plan.resting import entries_at_rest, resting_model
 
-__all__ = ["asked", "asked_set", "negated"]
+__all__ = ["asked", "asked_key", "asked_set", "negated", "resting_world", "with_rest"]
 
 
-def asked(cf: CounterfactualMDP, objective: Property | None, decided: Decided | None = None) -> CounterfactualMDP:
+def asked(
+    cf: CounterfactualRecord,
+    objective: Property | None,
+    minimise: bool = False,
+    policy: Any = None,
+    *,
+    widely: bool = False,
+) -> CounterfactualRecord:
     """The counterfactual MDP in which the values are returns: itself, or one in which only a property counts.
 
-    ``decided`` says which states decide the property, for a model whose states have no names to find them by.
+    If it is asked about beyond the record (`tether.conditioning.horizon`), its final reward is what each state is worth
+    there: with ``minimise`` the smallest, where the best acts. A ``policy`` that is evaluated acts then, too.
+    ``widely``: also for states that only other causal models lead to.
 
     Examples
     --------
     >>> import tether
-    >>> from tether.plan.backward import observed_value
+    >>> from tether.plan.best_values import observed_value
     >>> grid = tether.cases.grid_world()
     >>> observed_value(asked(tether.counterfactual(grid.mdp, grid.path), tether.reach("danger")))
     1.0
     """
-    if objective is None:
+    if objective is None and cf.after is None:
         return cf
-    return cached_with(cf, ("asked", objective), lambda: _asked(cf, objective, decided))
+    if cf.after is None:
+        minimise, policy, widely = False, None, False  # they matter only after the record
+    if policy is not None:
+        return _beyond(_resting(cf, objective), cf, objective, minimise, policy, widely)
+    key = asked_key(objective, minimise, widely)
+    return cached_with(cf, key, lambda: _beyond(_resting(cf, objective), cf, objective, minimise, None, widely))
 
 
-def asked_set(models: ModelSet, objective: Property | None) -> ModelSet:
+def asked_key(objective: Property | None, minimise: bool = False, widely: bool = False) -> tuple[Any, ...]:
+    """The key under which `asked` caches its answer with a counterfactual MDP."""
+    return "asked", objective, minimise, widely
+
+
+def with_rest(world: CounterfactualRecord, rest: Rest) -> CounterfactualRecord:
+    """A counterfactual MDP whose last states are worth what follows the record."""
+    mdp = replace(world.mdp, final_reward=rest.worth)
+    return replace(world, mdp=mdp, graph=replace(world.graph, mdp=mdp), rest=rest)
+
+
+def _beyond(
+    world: CounterfactualRecord,
+    cf: CounterfactualRecord,
+    objective: Property | None,
+    minimise: bool,
+    policy: Any,
+    widely: bool,
+) -> CounterfactualRecord:
+    """The world with the worth of what follows the record, if anything does."""
+    if cf.after is None:
+        return world
+    decided = None if objective is None else objective.on(cf.mdp)
+    after = cf.after if policy is None or cf.after.until is None else replace(cf.after, then=policy)
+    states = (nominal_rollout(cf.graph) if widely else cf.graph).last_states
+    return with_rest(world, rest_of(cf.mdp, after, cf.T, states, world.mdp, decided, objective, minimise))
+
+
+def asked_set(models: ModelSet, objective: Property | None, minimise: bool = False, policy: Any = None) -> ModelSet:
     """The set of causal models in which the values are returns: itself, or one in which only a property counts.
 
     The observed steps, and what they imply, are those of ``models``.
     """
-    if objective is None:
+    if objective is None and models.gumbel.after is None:
         return models
     mdp = models.gumbel.mdp
+    ask = partial(asked, objective=objective, minimise=minimise, policy=policy, widely=True)
+    if objective is None:
+        return replace(models, gumbel=ask(models.gumbel), given_possible=lambda: ask(models.possible))
     form, ended = mdp.form, objective.on(mdp).ended
     intervals = models.intervals
     if intervals is not None:
@@ -71,10 +120,10 @@ def asked_set(models: ModelSet, objective: Property | None) -> ModelSet:
     )
     return replace(
         models,
-        gumbel=asked(models.gumbel, objective),
+        gumbel=ask(models.gumbel),
         intervals=intervals,
         given_steps=steps,
-        given_possible=lambda: asked(models.possible, objective),
+        given_possible=lambda: ask(models.possible),
     )
 
 
@@ -86,8 +135,13 @@ def negated(graph: Graph) -> Graph:
     return replace(graph, mdp=replace(mdp, form=replace(mdp.form, rewards=rewards), final_reward=final))
 
 
-def _asked(cf: CounterfactualMDP, objective: Property, decided: Decided | None) -> CounterfactualMDP:
-    decided = objective.on(cf.mdp) if decided is None else decided
+def _resting(cf: CounterfactualRecord, objective: Property | None) -> CounterfactualRecord:
+    """The counterfactual MDP in which only a property counts, if there is one; without what follows the record."""
+    return cf if objective is None else resting_world(cf, objective, objective.on(cf.mdp))
+
+
+def resting_world(cf: CounterfactualRecord, objective: Property, decided: Decided) -> CounterfactualRecord:
+    """The counterfactual MDP in which episodes rest where a property is decided, and only that counts."""
     first = int(cf.observation.states[0])
     if decided.ended[first]:
         state, verdict = cf.mdp.states[first], "holds" if decided.holds[first] else "fails"

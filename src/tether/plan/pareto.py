@@ -24,16 +24,17 @@ from tether._foundation.arrays import Floats
 from tether._foundation.arrow import Tabular
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import facts, html_table
-from tether.conditioning.conditioned import CounterfactualMDP
+from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.errors import QueryError
+from tether.influence.kappa import Thresholds
 from tether.influence.one_step import distances
-from tether.influence.thresholds import Thresholds
 from tether.model.form import Rewards
 from tether.model.properties import Property
-from tether.plan.backward import Solved, observed_value, solve_backward
-from tether.plan.plan import Plan
+from tether.plan.best_values import Solved, solve_backward
+from tether.plan.chain import chain_value
+from tether.plan.plan_record import PlanRecord
 from tether.plan.rewards import without_rewards
-from tether.plan.tethered import Tethered
+from tether.plan.tether_record import TetherRecord
 from tether.plan.tracked import tracked
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class Point:
     price: float
     value: float
     measure: float
-    plan: Plan
+    plan: PlanRecord
     against: Measure = "strength"
 
     def __repr__(self) -> str:
@@ -142,7 +143,7 @@ class Front(Tabular):
         >>> front.to_arrow().slice(0, 1).to_pylist()
         [{'price': 0.0, 'value': -1.0, 'strength': 0.0, 'k': 8, 'm': 2}]
         """
-        from tether.plan.arrow import front_table
+        from tether.plan.plan_tables import front_table
 
         return front_table(self)
 
@@ -175,7 +176,12 @@ class Front(Tabular):
 
 
 def pareto(
-    question: Tethered, k: int | None, m: int, against: Any, limit: int, progress: Callable[[int], None] | None = None
+    question: TetherRecord,
+    k: int | None,
+    m: int,
+    against: Any,
+    limit: int,
+    progress: Callable[[int], None] | None = None,
 ) -> Front:
     """Value against expected strength or closeness, or a property; see `CounterfactualMDP.pareto`."""
     if against not in ("strength", "closeness") and not isinstance(against, Property):
@@ -195,15 +201,17 @@ def pareto(
     return Front(tuple(shown), lost, m, against, complete)
 
 
-def against_property(question: Tethered, k: int, m: int, against: Property) -> _Search:
+def against_property(question: TetherRecord, k: int, m: int, against: Property) -> _Search:
     """The search for the front of a return against the probability of a property."""
     if question.objective is not None:
         raise QueryError(
             f"a return can be weighed against {against}, but not the objective {question.objective}: a plan for a "
             "property ends where it is decided, and says nothing about another property"
         )
-    cf, holds = tracked(question.cf, against)
-    inside = cf.tether(rule=question.rule, influence=question.influence, minimise=question.minimise)
+    if question.advisable is not None:
+        raise QueryError(f"with only= and never= a plan cannot be weighed against {against}: leave out one of them")
+    cf, holds = tracked(question.cf, against, question.minimise)
+    inside = replace(question, cf=cf)
     return _AgainstProperty(inside, _worth_at_the_start(inside.thresholds(k)), k, m, holds)
 
 
@@ -220,7 +228,7 @@ def _worth_at_the_start(found: Thresholds) -> Thresholds:
     return replace(found, graph=replace(graph, mdp=mdp))
 
 
-def _weights(cf: CounterfactualMDP, against: Measure) -> tuple[Floats, ...]:
+def _weights(cf: CounterfactualRecord, against: Measure) -> tuple[Floats, ...]:
     """The measure of each edited row of each step; it is 0 for every other row."""
     if against == "strength":
         return tuple(layer.edits.strengths() for layer in cf.graph.layers)
@@ -234,7 +242,7 @@ class _Search:
     ``found`` has the thresholds on the graph whose rewards, discounted to the start, are the value.
     """
 
-    question: Tethered
+    question: TetherRecord
     found: Thresholds
     k: int
     m: int
@@ -243,7 +251,7 @@ class _Search:
         """Backward induction at one price; at ∞, for the measure alone."""
         raise NotImplementedError
 
-    def measured(self, plan: Plan, occupancy: list[Floats]) -> float:
+    def measured(self, plan: PlanRecord, occupancy: list[Floats]) -> float:
         """The measure of a plan, exactly."""
         raise NotImplementedError
 
@@ -309,35 +317,11 @@ class _Search:
     def solve(self, price: float) -> Point:
         """The best plan at one price, and its two coordinates, exactly."""
         question, solved = self.question, self.planned(price)
-        plan = Plan(
-            question.cf,
-            self.k,
-            self.m,
-            question.rule,
-            question.influence,
-            np.nan,
-            observed_value(question.asked),
-            solved.nodes,
-            solved.choices,
-            self.found.influenced,
-            price,
-            objective=question.objective,
-            minimise=question.minimise,
-        )
+        plan = replace(question.planned(self.found, solved, self.k, self.m), price=price)
         occupancy = plan.chain.occupancy()
-        value = self._value(plan, occupancy)
+        value = chain_value(plan.asked.mdp, plan.chain, occupancy)
         gained = -value if question.minimise else value
         return Point(price, gained, self.measured(plan, occupancy), replace(plan, value=value))
-
-    def _value(self, plan: Plan, occupancy: list[Floats]) -> float:
-        """Expected return, discounted, of what the plan visits."""
-        mdp, chain = plan.asked.mdp, plan.chain
-        total = 0.0
-        for t, link in enumerate(chain.links):
-            total += mdp.discount**t * float(np.sum(occupancy[t][link.source] * link.probability * link.reward))
-        if mdp.final_reward is not None:
-            total += mdp.discount**chain.T * float(occupancy[-1] @ mdp.final_reward[chain.visits[-1].states])
-        return total
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,7 +337,7 @@ class _AgainstInfluence(_Search):
         bonus = tuple(price * weight for weight in self.weights)
         return solve_backward(found, ks, self.m, keep=True, bonus=bonus)
 
-    def measured(self, plan: Plan, occupancy: list[Floats]) -> float:
+    def measured(self, plan: PlanRecord, occupancy: list[Floats]) -> float:
         total = 0.0
         for t, decided in enumerate(plan.chain.taken):
             at = plan.asked.graph.layers[t].edits.locate(decided.pairs)
@@ -379,7 +363,7 @@ class _AgainstProperty(_Search):
         priced = replace(found, graph=replace(found.graph, mdp=mdp))
         return solve_backward(priced, np.array([self.k]), self.m, keep=True)
 
-    def measured(self, plan: Plan, occupancy: list[Floats]) -> float:
+    def measured(self, plan: PlanRecord, occupancy: list[Floats]) -> float:
         return -min(1.0, float(occupancy[-1] @ self.holds[plan.chain.visits[-1].states]))
 
     def shown(self, measure: float) -> float:

@@ -11,6 +11,8 @@ probability for each action of the model (a list, an array or a tensor). It may 
 - a list, array or tensor of whole numbers (states,) or (T, states): indices of actions in the model's order;
 - a list, array or tensor of numbers (states, actions) or (T, states, actions): probabilities;
 - a data frame or table with the columns state and action and, where wanted, t and probability;
+- an object with a method ``given(path)`` that returns the policy about an observed episode, in one of these forms;
+  without an episode it is asked as a function;
 - ``"random"``: each available action equally likely;
 - ``"optimal"``: the best policy in the plain model over the episode's steps, for the return or the property asked for;
 - ``"observed"``: the observed actions, whatever happens; only if there is an observed episode.
@@ -19,21 +21,24 @@ probability for each action of the model (a list, an array or a tensor). It may 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+from tether._foundation.arrays import Floats
 from tether.errors import Problem, QueryError
 from tether.model.form import all_pair_states
+from tether.model.model_record import ModelRecord
 from tether.model.names import name_list
+from tether.model.practice import Practice
 from tether.model.properties import Property
-from tether.model.record import ModelRecord
+from tether.observation.changes import nothing_to_change
 from tether.observation.path import Path
 from tether.plan.chain import Taken, Visits
 from tether.plan.solution import solve
 
-__all__ = ["Policy", "make_policy", "noisy"]
+__all__ = ["Policy", "follows_the_record", "make_policy", "noisy", "shares_of_pairs"]
 
 _TOLERANCE = 1e-5
 """How far from 1 the probabilities of a policy may sum: those of a network are numbers of single precision."""
@@ -57,6 +62,8 @@ def make_policy(
     """
     if isinstance(policy, str):
         return _by_name(mdp, policy, horizon, path, objective, minimise)
+    if path is not None and callable(getattr(policy, "given", None)):
+        policy = policy.given(path)
     array = as_array(policy)
     if array is not None:
         return _from_array(mdp, array)
@@ -72,6 +79,26 @@ def make_policy(
         "a policy is a function, an object with predict, a mapping, a table, an array, 'observed', 'optimal' or "
         f"'random', not a {type(policy).__name__}"
     )
+
+
+def shares_of_pairs(mdp: ModelRecord, usual: Any = None) -> Floats:
+    """How often each pair of the model is taken in its state, under a policy of the state alone.
+
+    Without a policy it is usual practice where the model was learned (`tether.model.practice`), and otherwise each
+    action equally often.
+    """
+    form, share = mdp.form, np.ones(mdp.n_pairs)
+    if usual is None and mdp.counts is not None:
+        return Practice(mdp, mdp.counts).shares
+    width = np.diff(form.pair_start)
+    if usual is None or (isinstance(usual, str) and usual == "random"):
+        return 1.0 / np.repeat(width, width)
+    policy, states = make_policy(mdp, usual, 1), np.flatnonzero(width > 1)
+    for s in states[~nothing_to_change(form, states, -1)].tolist():  # in absorbing states nobody chooses
+        share[form.pair_start[s] : form.pair_start[s + 1]] = 0.0
+        for pair, chance in policy(0, s):
+            share[pair] = chance
+    return share
 
 
 def as_array(policy: Any) -> Any:
@@ -211,9 +238,7 @@ def _of_time_and_state(policy: Callable[..., Any], path: Path | None) -> Callabl
     except (TypeError, ValueError):
         is_look_up = inspect.isbuiltin(policy)  # ``table.__getitem__`` and the like
         return (lambda _t, state: policy(state)) if is_look_up else policy
-    required = [
-        p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
-    ]
+    required = _required(parameters)
     if len(required) == 1 and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return lambda _t, state: policy(state)
     if len(required) == 3:
@@ -222,6 +247,30 @@ def _of_time_and_state(policy: Callable[..., Any], path: Path | None) -> Callabl
             raise QueryError(Problem(message, fix="ask a counterfactual MDP, not the plain model"))
         return lambda t, state: policy(t, state, path.actions[t])
     return policy
+
+
+def _required(parameters: Iterable[inspect.Parameter]) -> list[inspect.Parameter]:
+    return [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty]
+
+
+def follows_the_record(policy: Any) -> bool:
+    """Whether a policy says nothing after the record, because it needs the recorded actions.
+
+    Examples
+    --------
+    >>> follows_the_record("observed"), follows_the_record(lambda state: 0), follows_the_record(lambda t, s, done: done)
+    (True, False, True)
+    """
+    if isinstance(policy, str):
+        return policy == "observed"
+    if getattr(policy, "needs_record", False):
+        return True
+    if not callable(policy) or callable(getattr(policy, "predict", None)):
+        return False
+    try:
+        return len(_required(inspect.signature(policy).parameters.values())) == 3
+    except (TypeError, ValueError):
+        return False
 
 
 def _lookup(mdp: ModelRecord, table: Mapping[Any, Any]) -> Callable[[int, Any], Any]:

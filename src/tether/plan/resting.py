@@ -11,10 +11,10 @@ import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
 from tether._kernels.scratch import scratch_array
-from tether.conditioning.rows import spans
+from tether.conditioning.edited_rows import spans
 from tether.model.form import Form, Rewards, pair_states
+from tether.model.model_record import ModelRecord
 from tether.model.properties import Decided, Property
-from tether.model.record import ModelRecord
 
 __all__ = ["asked_model", "counts_at_rest", "entries_at_rest", "resting_model"]
 

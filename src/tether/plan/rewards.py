@@ -8,11 +8,11 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints, read_only
 from tether._kernels.scratch import scratch_array
+from tether.conditioning.edited_rows import spans
 from tether.conditioning.layers import Graph
-from tether.conditioning.rows import spans
 from tether.core.batch import Layer, Model
 from tether.model.form import Rewards
-from tether.model.record import ModelRecord
+from tether.model.model_record import ModelRecord
 
 __all__ = ["ExpectedRewards", "without_rewards"]
 

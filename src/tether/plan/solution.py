@@ -14,11 +14,11 @@ from tether._foundation.markup import html_table, paragraphs
 from tether.core.batch import NO_EDITS, NO_RUNS, Layer, Nodes, starts
 from tether.errors import Problem, QueryError
 from tether.model.form import model_of
+from tether.model.model_record import ModelRecord
 from tether.model.names import name_list
 from tether.model.properties import Decided, Property, make_property, objective_name, value_name
-from tether.model.record import ModelRecord
 from tether.observation.path import time_index
-from tether.plan.backward import final_rewards
+from tether.plan.best_values import final_rewards
 from tether.plan.resting import asked_model
 from tether.plan.rewards import ExpectedRewards
 
@@ -111,7 +111,7 @@ def backward_values(
     T, sign, n = len(states), -1.0 if minimise else 1.0, world.n_states
     model, expected, final = model_of(world.form), ExpectedRewards(world), sign * final_rewards(world)
     every_pair, nowhere_free = np.empty(0, np.int16), np.empty(0, np.bool_)
-    limits, numbers = Limits(every_pair, np.zeros(1, np.int64), every_pair, nowhere_free), Numbers(1, 1, 1)
+    limits, numbers = Limits(every_pair, np.zeros(1, np.int64), every_pair, nowhere_free, every_pair), Numbers(1, 1, 1)
     nowhere = np.full(1, -1)
     path = OnPath(nowhere, nowhere, np.zeros(1, np.int64), np.zeros((1, 1)), np.zeros((1, 1), np.int64), 0, 0)
     every = np.arange(n, dtype=np.int32)

@@ -12,21 +12,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints, places_among, read_only
+from tether._foundation.arrays import Floats, Ints, places_among, read_only, summed
+from tether.conditioning.edited_rows import Rows, spans
 from tether.conditioning.layers import expand, walking
-from tether.conditioning.rows import Rows, spans
 from tether.errors import Problem, QueryError
-from tether.model.form import all_pair_states
+from tether.model.form import all_pair_states, pair_states
+from tether.model.model_record import ModelRecord
 from tether.model.practice import Practice, learned_counts, practice
 from tether.model.properties import Decided, Property, make_property
-from tether.model.record import ModelRecord
 from tether.plan.chain import Decide, Taken, Visits, or_rest
 from tether.plan.policy import array_decider, decider, make_policy
 from tether.plan.resting import asked_model, counts_at_rest
 from tether.plan.rewards import ExpectedRewards
 from tether.plan.solution import backward_values, choice_type
 
-__all__ = ["LayerValues", "Standard", "is_best"]
+__all__ = ["LayerValues", "Standard", "check_finite", "is_best"]
 
 
 def is_best(against: Any) -> bool:
@@ -158,6 +158,28 @@ class Standard:
         found: Floats = next(layer.table for layer in layers if layer.t == t)[states, 1]
         return 0.0 - found if self.minimise else found
 
+    def of_pairs(self, horizon: int, pairs: Sequence[Ints]) -> tuple[list[Floats], list[Floats]]:
+        """Q_t of some pairs of each time t: what is to be expected of taking each once, and deciding as judged then.
+
+        More is better: with ``minimise`` these are negated. The second are the sizes of the numbers that were added up.
+        """
+        world, sign = self.world[0], -1.0 if self.minimise else 1.0
+        form, rewards = world.form, ExpectedRewards(world)
+        states = [np.unique(pair_states(form.pair_start, one)) for one in pairs]
+        values: list[Floats] = [np.empty(0)] * horizon
+        sizes = values.copy()
+        after: Floats | None = None
+        for layer in self.layers(horizon, states, pairs):
+            t = layer.t
+            if after is not None and pairs[t].size:
+                earned = sign * rewards.of_pairs(t, states[t].astype(np.int32))[pairs[t]]
+                owner, entry = spans(form.row_start[pairs[t]], form.row_start[pairs[t] + 1])
+                weighted = after[form.next_state[entry]] * form.probability[entry][:, None]
+                rest = [world.discount * summed(owner, weighted[:, i], pairs[t].size) for i in (0, 1)]
+                values[t], sizes[t] = earned + rest[1], np.abs(earned) + rest[0]
+            after = layer.table
+        return values, sizes
+
     def _best(self, states: Sequence[Ints]) -> Iterator[LayerValues]:
         world, decided = self.world
         first = world.form.pair_start
@@ -216,6 +238,16 @@ class Standard:
         if found is not None:
             return found
         return decider(mdp, make_policy(mdp, policy, horizon, objective=self.objective, minimise=self.minimise))
+
+
+def check_finite(mdp: ModelRecord, t: int, states: Ints, values: Floats) -> None:
+    """An error if values are infinite: a state without actions can be reached before the end."""
+    lost = np.flatnonzero(~np.isfinite(values))
+    if lost.size:
+        state = mdp.states[int(states[lost[0]])]
+        message = f"from state {state!r} a state without any action can be reached before the end"
+        fix = "explore the model from this state, or judge fewer steps (horizon=)"
+        raise QueryError(Problem(message, state, time=t, place=f"t = {t}", fix=fix))
 
 
 def _by_shares(mdp: ModelRecord, shares: Floats) -> Decide:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, read_only
 from tether._foundation.arrow import Tabular
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import heat
 from tether._foundation.rounding import gain_of, rounding_of
-from tether.conditioning.conditioned import CounterfactualMDP
-from tether.errors import QueryError
+from tether.conditioning.counterfactual_record import CounterfactualRecord
+from tether.errors import Problem, QueryError
+from tether.influence.advisable import Advisable
 from tether.influence.one_step import Influence
 from tether.influence.rules import Rule
 from tether.model.properties import Property, objective_name
@@ -23,7 +25,19 @@ if TYPE_CHECKING:
     import pyarrow
     from matplotlib.axes import Axes
 
-__all__ = ["Sweep"]
+__all__ = ["Sweep", "checked_measures"]
+
+_MEASURES = ("about_episode", "std")
+
+
+def checked_measures(given: Iterable[str]) -> tuple[str, ...]:
+    """The names of what is measured of each plan of a sweep; an error for an unknown one."""
+    wanted = (given,) if isinstance(given, str) else tuple(given)
+    unknown = [name for name in wanted if name not in _MEASURES]
+    if unknown:
+        message = f"measures= a sweep can measure {' and '.join(_MEASURES)}, not {unknown[0]!r}"
+        raise QueryError(Problem(message, value=unknown[0]))
+    return wanted
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,6 +59,11 @@ class Sweep(Tabular):
         The property whose probabilities the values are; None for returns.
     minimise : bool
         Whether the best is the smallest.
+    advisable : Advisable or None
+        Which changes could be advised, and what they cost: values are less the expected price of the changes.
+    about_episode, std : array (ks, ms) or None
+        How much of each plan is about this episode (`Plan.about_episode`), and the standard deviation of its return;
+        None if they were not asked for (``measures``).
 
     Examples
     --------
@@ -55,7 +74,7 @@ class Sweep(Tabular):
     (np.float64(-37.111), array([  8,  10,  14,  26,  58, 121, 171, 215]))
     """
 
-    cf: CounterfactualMDP
+    cf: CounterfactualRecord
     rule: Rule
     influence: Influence
     ks: Ints
@@ -66,6 +85,9 @@ class Sweep(Tabular):
     observed_value: float
     objective: Property | None = None
     minimise: bool = False
+    advisable: Advisable | None = None
+    about_episode: Floats | None = None
+    std: Floats | None = None
 
     @property
     def gains(self) -> Floats:
@@ -121,10 +143,14 @@ class Sweep(Tabular):
         """The table for some of its k and m."""
         rows = [int(np.flatnonzero(self.ks == k)[0]) for k in ks]
         columns = [int(np.flatnonzero(self.ms == m)[0]) for m in ms]
-        values = self.values[np.ix_(rows, columns)]
-        for array in (values, ks, ms):
+        at = np.ix_(rows, columns)
+        values, about, std = (
+            None if one is None else read_only(one[at]) for one in (self.values, self.about_episode, self.std)
+        )
+        for array in (ks, ms):
             array.flags.writeable = False
-        return replace(self, ks=ks, ms=ms, values=values, sizes=self.sizes[rows])
+        assert values is not None
+        return replace(self, ks=ks, ms=ms, values=values, sizes=self.sizes[rows], about_episode=about, std=std)
 
     @cached_property
     def layered_sizes(self) -> Ints:
@@ -132,7 +158,9 @@ class Sweep(Tabular):
 
         It needs the whole model at every time, so it is computed when first used.
         """
-        question = self.cf.tether(rule=self.rule, influence=self.influence, objective=self.objective)
+        from tether.plan.tether_record import tether
+
+        question = tether(self.cf, self.rule, self.influence, self.objective, advisable=self.advisable)
         found = question.thresholds_everywhere(int(self.ks.max(initial=1)))
         return found.sizes(self.ks)
 
@@ -157,7 +185,7 @@ class Sweep(Tabular):
         >>> table.to_arrow().select(["k", "m", "size"]).to_pylist()
         [{'k': 3, 'm': 0, 'size': 14}, {'k': 3, 'm': 1, 'size': 14}]
         """
-        from tether.plan.arrow import sweep_table
+        from tether.plan.plan_tables import sweep_table
 
         return sweep_table(self)
 

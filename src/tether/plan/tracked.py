@@ -15,17 +15,21 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.conditioning.conditioned import CounterfactualMDP, cached_with
+from tether.conditioning.counterfactual_record import CounterfactualRecord, cached_with
+from tether.conditioning.edited_rows import ObservedStep, Rows, spans
 from tether.conditioning.layers import Graph, Layer
-from tether.conditioning.rows import ObservedStep, Rows, spans
 from tether.errors import Problem, QueryError
 from tether.model.form import Rewards
 from tether.model.labels import LabelSets
+from tether.model.model_record import ModelRecord
 from tether.model.names import make_names
 from tether.model.properties import Decided, Property
-from tether.model.record import ModelRecord
 from tether.model.side_by_side import copied_form, shifted, shifted_starts
 from tether.observation.path import Path
+from tether.plan.afterwards import expected_after, in_copies
+from tether.plan.objective import asked, asked_key, with_rest
+from tether.plan.resting import resting_model
+from tether.plan.rewards import without_rewards
 
 __all__ = ["Tracked", "tracked"]
 
@@ -56,15 +60,36 @@ class Tracked(NamedTuple):
     status: Status
 
 
-def tracked(cf: CounterfactualMDP, objective: Property) -> tuple[CounterfactualMDP, Floats]:
+def tracked(
+    cf: CounterfactualRecord, objective: Property, minimise: bool = False
+) -> tuple[CounterfactualRecord, Floats]:
     """The counterfactual MDP whose last state says whether the property held, and for each state 1 if it did, or 0.
 
     It is ``cf`` itself if nothing leads out of the states that decide the property.
     """
-    return cached_with(cf, ("tracked", objective), lambda: _tracked(cf, objective))
+    return cached_with(cf, ("tracked", objective, minimise), lambda: _with_rest(cf, objective, minimise))
 
 
-def _tracked(cf: CounterfactualMDP, objective: Property) -> tuple[CounterfactualMDP, Floats]:
+def _with_rest(cf: CounterfactualRecord, objective: Property, minimise: bool) -> tuple[CounterfactualRecord, Floats]:
+    """What `tracked` returns; after the record what is best for the value is done, or what ``then`` says."""
+    made, holds = _tracked(cf, objective)
+    rest = asked(cf, None, minimise).rest
+    if rest is None:
+        return made, holds
+    decided, states = objective.on(cf.mdp), cf.graph.last_states
+    resting = replace(without_rewards(resting_model(cf.mdp, decided)), discount=1.0)
+    still_open = states[~decided.ended[states]]
+    chance = expected_after(resting, decided, cf.T, rest, still_open, resting.final_reward)
+    holds = holds.copy()
+    holds[still_open] = chance
+    if made is not cf:
+        copied = in_copies(rest, made.mdp, made.mdp.n_states // cf.mdp.n_states)
+        for less in (False, True):
+            cached_with(made, asked_key(None, less), lambda: with_rest(made, copied))
+    return made, holds
+
+
+def _tracked(cf: CounterfactualRecord, objective: Property) -> tuple[CounterfactualRecord, Floats]:
     decided = objective.on(cf.mdp)
     first = int(cf.observation.states[0])
     if decided.ended[first]:
@@ -90,7 +115,7 @@ def _stays_decided(mdp: ModelRecord, decided: Decided) -> bool:
 class _Copies:
     """The states of a model, one copy per status: first the open ones, then the decided ones."""
 
-    def __init__(self, cf: CounterfactualMDP, decided: Decided) -> None:
+    def __init__(self, cf: CounterfactualRecord, decided: Decided) -> None:
         self._cf, self._decided = cf, decided
         ways = [bool(one) for one in np.unique(decided.holds[decided.ended])[::-1]]
         self._status: list[Status] = ["open", *("holds" if one else "fails" for one in ways)]
@@ -101,7 +126,7 @@ class _Copies:
             copy[decided.ended & (decided.holds == way)] = i
         self._first = np.arange(self._S) + copy * self._S
 
-    def made(self) -> tuple[CounterfactualMDP, Floats]:
+    def made(self) -> tuple[CounterfactualRecord, Floats]:
         cf, mdp = self._cf, self._model()
         holds = np.concatenate(
             [self._decided.holds, *(np.full(self._S, status == "holds") for status in self._status[1:])]

@@ -1,6 +1,6 @@
 """How is an answer shown? Figures, and a report as one page.
 
-May import: auditing, and what it may.
+May import: ruling, auditing, and what it may.
 
 >>> import tether
 >>> from tether.views import figures

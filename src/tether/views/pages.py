@@ -1,8 +1,8 @@
 """Pages of HTML from templates. All output of a template is escaped, and forbidden characters are removed.
 
 The templates are in ``templates/``: `page.html` is the frame of every page, with its style sheet and the rule that it
-loads nothing; `report.html` is the report; `audit.html` is the overview of a log; `answer.html`, `decisions.html`,
-`pieces.html` are parts that pages share.
+loads nothing; `report.html` is the report; `audit.html` is the overview of a log; `pieces.html` has the parts that they
+share; `style.css` is the style of all.
 """
 
 from __future__ import annotations
@@ -74,6 +74,7 @@ def _environment(package: str) -> Environment:
     made.filters.update(
         breakable=_breakable,
         counted=counted,
+        css_string=_css_string,
         cut=_cut,
         number=lambda value: with_minus_signs(number(value)),
         percent=percent,
@@ -94,6 +95,18 @@ def _breakable(value: Any) -> Any:
     words = _LONG_WORDS.split(str(clean(value)))  # every second one is long
     parts = [_BREAKS.split(word) if i % 2 else [word] for i, word in enumerate(words)]
     return Markup().join(Markup("<wbr>").join(map(escape, one)) for one in parts)
+
+
+def _css_string(value: Any) -> Any:
+    r"""A text as a string of a style sheet: letters, digits and spaces as they are, all else by its number.
+
+    >>> str(_css_string("Bed 2</style>"))
+    '"Bed 2\\3c \\2f style\\3e "'
+    """
+    from markupsafe import Markup
+
+    kept = (sign if sign.isalnum() or sign == " " else f"\\{ord(sign):x} " for sign in clean(value)[:120])
+    return Markup(f'"{"".join(kept)}"')
 
 
 def _cut(value: Any, most: int = 160) -> str:

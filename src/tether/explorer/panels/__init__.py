@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tether.explorer.memory import EpisodeAnswer, Memory
+from tether.explorer.answer_cache import EpisodeAnswer, Memory
 from tether.explorer.view import View
 
 __all__ = ["Asked", "Part", "parts"]
@@ -48,28 +48,38 @@ class Part:
 
 def parts() -> dict[str, Part]:
     """Every part, by name."""
-    from tether.explorer.panels import answer, decisions, episodes, if_panel, over_time, question, states, take, why
+    from tether.explorer.panels import (
+        answer_panel,
+        decisions_panel,
+        episodes_panel,
+        if_panel,
+        over_time_panel,
+        question_panel,
+        states_panel,
+        take_panel,
+        why_panel,
+    )
 
     of_episode = ("e", "rule", "influence", "objective")
     return {
-        "controls": Part("controls", question.controls, of_episode),
-        "limits": Part("limits", question.limits, (*_LIMITS, "tab")),
-        "table": Part("table", question.table, (*_LIMITS, "tab"), can_wait=True),
-        "headline": Part("headline", question.headline_part),
-        "sentences": Part("sentences", answer.sentences),
-        "beyond": Part("beyond", answer.beyond_part, can_wait=True),
-        "ladder": Part("ladder", answer.ladder, ("e", "m", *of_episode[1:])),
-        "rungs": Part("rungs", answer.rungs, ("e", "m", *of_episode[1:]), can_wait=True),
-        "chart": Part("chart", answer.chart_part),
-        "sure": Part("sure", answer.sure),
-        "steps": Part("steps", answer.steps),
-        "time": Part("time", over_time.over_time_part),
-        "outcomes": Part("outcomes", over_time.outcomes_part, can_wait=True),
+        "controls": Part("controls", question_panel.controls, of_episode),
+        "limits": Part("limits", question_panel.limits, (*_LIMITS, "tab")),
+        "table": Part("table", question_panel.table, (*_LIMITS, "tab"), can_wait=True),
+        "headline": Part("headline", question_panel.headline_part),
+        "first": Part("first", answer_panel.first),
+        "sentences": Part("sentences", answer_panel.sentences),
+        "beyond": Part("beyond", answer_panel.beyond_part, can_wait=True),
+        "ladder": Part("ladder", answer_panel.ladder, ("e", "m", *of_episode[1:])),
+        "rungs": Part("rungs", answer_panel.rungs, ("e", "m", *of_episode[1:]), can_wait=True),
+        "sure": Part("sure", answer_panel.sure),
+        "steps": Part("steps", answer_panel.steps),
+        "time": Part("time", over_time_panel.over_time_part),
+        "outcomes": Part("outcomes", over_time_panel.outcomes_part, can_wait=True),
         "if": Part("if", if_panel.what_if_part, (*_LIMITS, "if", "vs")),
         "if-time": Part("time", if_panel.if_over_time_part, ("e", "if", *of_episode[1:])),
-        "why": Part("why", why.why_part, (*_LIMITS, "t", "state", "action", "q", "if", "vs")),
-        "decisions": Part("decisions", decisions.decisions_part, (*_LIMITS, "vs")),
-        "states": Part("states", states.states_part, (*_LIMITS, "if", "vs")),
-        "episodes": Part("episodes", episodes.episodes_part, ("e", "q", "outcome", "order", "page")),
-        "take": Part("take", take.take_part, (*_LIMITS, "if")),
+        "why": Part("why", why_panel.why_part, (*_LIMITS, "t", "state", "action", "q", "if", "vs")),
+        "decisions": Part("decisions", decisions_panel.decisions_part, (*_LIMITS, "vs")),
+        "states": Part("states", states_panel.states_part, (*_LIMITS, "if", "vs")),
+        "episodes": Part("episodes", episodes_panel.episodes_part, ("e", "q", "outcome", "order", "page")),
+        "take": Part("take", take_panel.take_part, (*_LIMITS, "if")),
     }

@@ -9,12 +9,12 @@ import numpy as np
 from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import average, number, percent, strength_in_words, with_spread
 from tether.evaluation.certificate import Certificate
-from tether.evaluation.evaluate import Evaluation
+from tether.evaluation.evaluate import Evaluation, evaluate_policy
 from tether.evaluation.tailoring import Tailoring
 from tether.explanation.what_if import WhatIf
-from tether.explorer.memory import EpisodeAnswer
+from tether.explorer.answer_cache import EpisodeAnswer
 from tether.explorer.panels import Asked
-from tether.explorer.panels.over_time import drawings_of
+from tether.explorer.panels.over_time_panel import drawings_of
 from tether.explorer.view import Choices
 
 __all__ = ["if_over_time_part", "what_if_part"]
@@ -110,7 +110,7 @@ def _compared(asked: Asked, answer: EpisodeAnswer, found: WhatIf, other: WhatIf 
     """Everything about each, in columns."""
     explanation = answer.explanation
     tied = answer.tied
-    seen = answer.cf.evaluate("observed", influence=tied.influence, objective=tied.objective)
+    seen = evaluate_policy(answer.cf, "observed", tied.influence, tied.objective)
     asked.check()
     columns: list[tuple[str, Evaluation, int | None, Certificate | None]] = [
         ("what happened", seen, 1, None),
@@ -139,7 +139,8 @@ def _compared(asked: Asked, answer: EpisodeAnswer, found: WhatIf, other: WhatIf 
         ("strength per step", [strength_in_words(_tailoring(one).mean_strength()) for _, one, _, _ in columns]),
         ("influenced steps", [_influenced(one) for _, one, _, _ in columns]),
         ("tether it needs", ["no tether" if k is None or k > T else f"k = {k}" for _, _, k, _ in columns]),
-        ("under every causal model", [number(observed), *(_range(one) for _, _, _, one in columns[1:])]),
+        ("under every causal model", [number(observed), *(_range(one, False) for _, _, _, one in columns[1:])]),
+        ("luck related over time", [number(observed), *(_range(one, True) for _, _, _, one in columns[1:])]),
     ]
     return {"head": [name for name, _, _, _ in columns], "rows": rows, "sentence": _sure(columns[2][3])}
 
@@ -153,10 +154,10 @@ def _sure(found: Certificate | None) -> str:
     return "Other causal models were not considered here." if found is None else found.sentence
 
 
-def _range(found: Certificate | None) -> str:
+def _range(found: Certificate | None, related: bool) -> str:
     if found is None:
         return "–"
-    worst, best = number(found.nothing.worst), number(found.nothing.best)
+    worst, best = map(number, found.related if related else (found.nothing.worst, found.nothing.best))
     return worst if worst == best else f"{worst} to {best}"
 
 

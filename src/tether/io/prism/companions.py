@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from tether.errors import FileError, Problem, QueryError
 from tether.io.plaintext import File
-from tether.io.prism.rewards import structure_of
+from tether.io.prism.prism_rewards import structure_of
 
 __all__ = ["Companion", "Files", "all_names", "files_of"]
 

@@ -15,7 +15,7 @@ from tether._foundation.problems import Complaints
 from tether._foundation.words import counted
 from tether.io.explicit import NO_LABEL, SortedTransitions, check_rows, check_size, sort_transitions
 from tether.io.plaintext import File, add_each, opened_lines, quoted, whole
-from tether.io.prism.records import LineShape, Records, first_line, read_records
+from tether.io.prism.prism_records import LineShape, Records, first_line, read_records
 
 __all__ = ["TraHeader", "check_states", "read_tra_header", "read_transitions"]
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tether._foundation.words import shown
 from tether.evaluation.evaluate import Evaluation, evaluate_plan, evaluate_policy
-from tether.plan.plan import Plan
+from tether.explanation.explain import explain
+from tether.plan.plan_record import PlanRecord
 from tether.plan.sweep import Sweep
-from tether.views.figures.course import plot_course, plot_tailoring
+from tether.views.figures.course_figure import plot_course, plot_tailoring
+from tether.views.figures.replay_figure import plot_replay
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,14 +18,15 @@ if TYPE_CHECKING:
 __all__ = ["plot_plan", "plot_sweep"]
 
 
-def plot_plan(plan: Plan, what: Any = "return", ax: Axes | None = None) -> Axes:
+def plot_plan(plan: PlanRecord, what: Any = "replay", ax: Axes | None = None) -> Axes:
     """A plan over time, beside what was observed.
 
     Parameters
     ----------
     plan : Plan
-    what : "return", "influence", or a feature of the states
-        The return so far; how much of each step is still about the observed episode; or a feature as
+    what : "replay", "return", "influence", or a feature of the states
+        The replay, solid while it is about this episode (`plot_replay`); the return so far; how much of each step is
+        still about the observed episode; or a feature as
         `Evaluation.feature` takes it.
     ax : Axes, optional
         Where to draw; a figure of its own by default.
@@ -36,6 +40,8 @@ def plot_plan(plan: Plan, what: Any = "return", ax: Axes | None = None) -> Axes:
     >>> [text.get_text() for text in ax.get_legend().get_texts()], ax.get_ylabel()
     (['observed', 'plan, k = 7, m = 4'], 'I')
     """
+    if isinstance(what, str) and what == "replay":
+        return plot_replay(explain(plan, certificate=False, draws=0).replay(shown), ax)
     outlook, name = evaluate_plan(plan), f"plan, k = {plan.k}, m = {plan.m}"
     if isinstance(what, str) and what == "influence":
         return plot_tailoring({name: outlook}, ax)
@@ -48,7 +54,7 @@ def plot_plan(plan: Plan, what: Any = "return", ax: Axes | None = None) -> Axes:
     return plot_course({name: outlook.feature(what)}, ax, named, seen.feature(what).mean[:recorded])
 
 
-def _as_observed(plan: Plan) -> Evaluation:
+def _as_observed(plan: PlanRecord) -> Evaluation:
     """The observed episode, evaluated like a plan: with its own luck, the observed states happen again."""
     actions = plan.cf.path.actions
     return evaluate_policy(plan.asked, lambda t, _state: actions[t])

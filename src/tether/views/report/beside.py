@@ -8,16 +8,27 @@ from typing import Any
 
 from tether._foundation.markup import with_minus_signs
 from tether._foundation.rounding import ROUNDING, rounding_of
-from tether._foundation.words import average, cut_apart, number, percent, strength_in_words
+from tether._foundation.words import average, cut_apart, number, percent, strength_in_words, three_digits
 from tether.errors import QueryError
+from tether.evaluation.shares import shares
 from tether.explanation import sentences as say
 from tether.explanation.about_episode import left_to_chance
 from tether.explanation.decisions import Decision, Decisions
 from tether.explanation.explain import Explanation
-from tether.explanation.outcomes import goes_on
-from tether.plan.plan import Plan
+from tether.explanation.mistakes import Review
+from tether.explanation.outcome_chances import goes_on
+from tether.plan.plan_record import PlanRecord
 
-__all__ = ["Action", "Beside", "DecisionStep", "decision_steps", "numbers_beside", "shares_sentence"]
+__all__ = [
+    "Action",
+    "Beside",
+    "DecisionStep",
+    "Mattered",
+    "decision_steps",
+    "mattered",
+    "numbers_beside",
+    "shares_sentence",
+]
 
 _NAME = 80
 """How long the name of an action may be."""
@@ -63,7 +74,7 @@ def numbers_beside(explanation: Explanation) -> list[Beside]:
     for one in sorted(ends, key=lambda one: -one.observed):  # first what happened
         if max(one.observed, one.plan, one.optimal) > ROUNDING:
             lines.append(Beside(say.first_letter(one.name), *map(_chance, (one.observed, one.plan, one.optimal))))
-    kind = "Expected return" if say.robust_plan(plan) is None else "Guaranteed return"
+    kind = "Expected return (score)" if say.robust_plan(plan) is None else "Guaranteed return"
     if plan.objective is not None:
         kind = f"Chance that {plan.objective.in_words}"
     values = (plan.observed_value, plan.value, optimal.value)
@@ -101,10 +112,44 @@ def decision_steps(decisions: Decisions, action_name: Callable[[Any], str]) -> l
     return found
 
 
-def shares_sentence(plan: Plan) -> str:
+@dataclass(frozen=True, slots=True)
+class Mattered:
+    """A decision that mattered: what was done, what could be known then, and what only hindsight says."""
+
+    t: int
+    done: str
+    known: str
+    hindsight: str
+    weight: tuple[float, float]
+
+
+def mattered(decisions: Decisions, review: Review | None, action_name: Callable[[Any], str], k: int) -> list[Mattered]:
+    """The decisions that mattered, those that cost most first."""
+    found, rounding = [], rounding_of(decisions.observed_value)
+    for step in () if review is None else review.steps:
+        if step.action is None:
+            continue
+        others = [row for row in decisions.at(step.t) if not row.is_observed and row.gain is not None]
+        best = max(others, key=lambda row: row.gain or 0.0, default=None)
+        gain = 0.0 if best is None else best.gain or 0.0
+        known, hindsight = "the model's best", "nothing to gain"
+        if step.is_claimed:
+            known = f"mistake: {action_name(step.best)} was better by {three_digits(step.cost)}"
+        elif step.mistake > rounding:
+            known = f"the log does not show that {action_name(step.best)} was better"
+        if best is not None and gain > rounding:
+            hindsight = f"{action_name(best.action)}: gains {three_digits(gain)}"
+            hindsight += f" (not used: needs k ≥ {best.needed_k})" if best.needed_k > k else ""
+        if step.mistake > rounding or gain > rounding:
+            weight = (step.cost if step.is_claimed else 0.0, gain)
+            found.append(Mattered(step.t, action_name(step.action), known, hindsight, weight))
+    return sorted(found, key=lambda one: one.weight, reverse=True)
+
+
+def shares_sentence(plan: PlanRecord) -> str:
     """What each changed step adds to the gain; empty if the gain cannot be shared."""
     try:
-        return str(plan.shares())
+        return str(shares(plan))
     except QueryError:  # without some of the changes, an observed action is not available
         return ""
 

@@ -6,20 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tether._foundation.words import cut_apart
+from tether._foundation.markup import with_minus_signs
+from tether._foundation.words import cut, cut_apart
 from tether.conditioning.layers import reached_states
 from tether.evaluation.certificate import Certificate
 from tether.evaluation.evaluate import Evaluation
 from tether.evaluation.guarantees import GuaranteesByK
-from tether.explanation.decisions import Decisions
-from tether.explanation.outcomes import Outcomes
+from tether.explanation.mistakes import Review
+from tether.explanation.replay import Replay
+from tether.explanation.verdicts import Nouns
 from tether.figures.output import Mark
 from tether.figures.style import figure_of, single_line, styled, text_width
-from tether.plan.plan import Plan
-from tether.plan.sweep import Sweep
+from tether.plan.plan_record import PlanRecord
 from tether.views import figures
 from tether.views.pages import drawing
-from tether.views.report.features import Band, Strip
+from tether.views.report.report_features import Band, Strip
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,16 +31,18 @@ __all__ = [
     "draw_band",
     "draw_certificate",
     "draw_classes",
-    "draw_decisions",
     "draw_guarantees",
     "draw_influence",
-    "draw_outcomes",
+    "draw_replay",
+    "draw_review",
     "draw_strip",
-    "draw_values",
 ]
 
-_WIDE, _HIGH = 338.0, 190.0
-"""Width and height of a drawing in points. A phone is as wide, a page twice as wide: letters have 8 pixels or more."""
+_WIDE, _HIGH = 238.0, 150.0
+"""Width and height of a drawing in points: it fits a phone at its own size, so that letters have 12 pixels or more."""
+
+_DESK = 640.0
+"""Width of the picture of the replay on a desk."""
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 48.0, 6.0, 6.0, 32.0
 """Points beside, above and below the axes; the same for all, so that times are aligned."""
@@ -51,15 +54,11 @@ _SHOWS = {
     "certificate": "Range of the return under every causal model and under every stable one",
     "guarantees": "Range of the return under every causal model against k",
     "influence": "Strength and influenced steps over time",
-    "limits": "Value against k",
     "states": "States over time by class",
 }
 """What the drawings without a caption show."""
 
-_ACTION = 27
-"""How many letters of an action's name fit beside the decisions."""
-
-_NAME = 22
+_NAME = 16
 """How many letters of a name fit beside a strip."""
 
 
@@ -69,14 +68,15 @@ class Drawing:
 
     caption: str
     svg: Any
+    narrow: Any = ""
 
 
-def draw_band(band: Band, name: str, what: str, legend: bool, who: str = "plan") -> Drawing:
+def draw_band(band: Band, name: str, what: str = "the middle 80 %", who: str = "plan") -> Drawing:
     """A mean and its band, beside what was observed; ``what`` says what the band is, ``who`` whose mean it is."""
-    height = _HIGH + 30.0 if legend else _HIGH
-    ax = chart(height, bottom=_BOTTOM + (30.0 if legend else 0.0))
-    rows = band.mean, band.low, band.high, band.observed
-    figures.plot_band(*rows, ax, band=what, whole=band.whole, legend=legend, who=who)
+    ax = chart(_HIGH)
+    figures.plot_band(
+        band.mean, band.low, band.high, band.observed, ax, band=what, whole=band.whole, legend=False, who=who
+    )
     return _drawn(ax, name, band.name)
 
 
@@ -89,22 +89,26 @@ def draw_strip(strip: Strip, name: str) -> Drawing:
     return _drawn(ax, name, strip.name)
 
 
-def draw_outcomes(outcomes: Outcomes) -> Drawing:
-    """The probability of each outcome over time, stacked; what happened above."""
-    legend = 30.0 if sum(map(text_width, outcomes.classes)) < _WIDE / 2 else 50.0
-    ax = chart(_HIGH + legend, left=_LEFT + 8.0, bottom=_BOTTOM + legend)
-    figures.plot_outcomes(outcomes, ax=ax)
-    return _drawn(ax, "outcomes", "Outcomes")
+def draw_replay(replay: Replay, name: str = "replay", nouns: Nouns | None = None, desk: float = _DESK) -> Drawing:
+    """The picture of the replay, once for a desk and once for a phone."""
+    drawn, say = [], nouns or Nouns()
+    names = [one.name for one in replay.endings] if replay.endings else ["what happened"]
+    right = 8.0 + max(text_width(cut(f"100 {one}", 24)) for one in names)
+    for width, high, ident in ((desk, 190.0, name), (_WIDE, 190.0, f"{name}-narrow")):
+        ax = chart(high, left=44.0, right=min(right, 0.4 * width), width=width)
+        figures.plot_replay(replay, ax, title=False, nouns=nouns)
+        drawn.append(drawing(figures.inline_svg(figure_of(ax), ident, say(replay.text))))
+    return Drawing(say(replay.title), *drawn)
 
 
-def draw_decisions(decisions: Decisions, action_name: Callable[[Any], str]) -> Drawing:
-    """Time × action, shaded by what each would have gained alone; what was done marked."""
-    actions = len({row.action for row in decisions.rows})
-    names = cut_apart([single_line(action_name(row.action)) for row in decisions.rows], _ACTION)
-    left = max(_LEFT, 8.0 + max(map(text_width, names)))
-    ax = chart(_TOP + max(_ROW * actions, 80.0) + _BOTTOM + 30.0, left, right=30.0, bottom=_BOTTOM + 30.0)
-    figures.plot_decisions(decisions, ax=ax, action_name=action_name, letters=_ACTION)
-    return _drawn(ax, "decisions", "Gain, had only this action been different")
+def draw_review(review: Review) -> Drawing:
+    """From what was to be expected to what happened: a waterfall."""
+    ax = chart(40.0 + 18.0 * figures.bars_of_review(review), left=112.0, right=30.0)
+    figures.plot_review(review, ax, title=False, letters=18)
+    return Drawing(
+        with_minus_signs(review.headline()),
+        drawing(figures.inline_svg(figure_of(ax), "luck", figures.review_in_text(review))),
+    )
 
 
 def draw_influence(outlook: Evaluation, who: str = "plan") -> Drawing:
@@ -112,12 +116,6 @@ def draw_influence(outlook: Evaluation, who: str = "plan") -> Drawing:
     ax = chart(_HIGH + 60.0, bottom=_BOTTOM + 60.0)
     figures.plot_tailoring({who: outlook}, ax, who=who)
     return _drawn(ax, "influence", "")
-
-
-def draw_values(table: Sweep, plan: Plan, suggested: int | None) -> Drawing:
-    """The best value with m changes against k; without a tether and as observed for comparison."""
-    ax = chart(_HIGH + 70.0, left=_LEFT + 8.0, bottom=_BOTTOM + 52.0, right=52.0)
-    return _drawn(figures.plot_lost(table, plan.m, ax, suggested=suggested, chosen=plan.k), "limits", "")
 
 
 def draw_certificate(certificate: Certificate) -> Drawing:
@@ -135,7 +133,7 @@ def draw_guarantees(by_k: GuaranteesByK, chosen: int) -> Drawing:
 
 
 def draw_classes(
-    plan: Plan,
+    plan: PlanRecord,
     state_name: Callable[[Any], str],
     action_name: Callable[[Any], str],
     link: Callable[[int, int], str] | None = None,
@@ -153,7 +151,7 @@ def draw_classes(
     return _drawn(ax, "states", "", _marks(ax, plan, link)), graph
 
 
-def _marks(ax: Axes, plan: Plan, link: Callable[[int, int], str]) -> dict[str, Mark]:
+def _marks(ax: Axes, plan: PlanRecord, link: Callable[[int, int], str]) -> dict[str, Mark]:
     """What nodes and bars are, as the figure labels them."""
     found, layers = {}, reached_states(plan.asked.graph)
     for patch in ax.patches:
@@ -165,13 +163,15 @@ def _marks(ax: Axes, plan: Plan, link: Callable[[int, int], str]) -> dict[str, M
     return found
 
 
-def chart(height: float, left: float = _LEFT, right: float = _RIGHT, bottom: float = _BOTTOM) -> Axes:
+def chart(
+    height: float, left: float = _LEFT, right: float = _RIGHT, bottom: float = _BOTTOM, width: float = _WIDE
+) -> Axes:
     """Axes in a new figure, placed by hand: charts are alike, and this is much faster than automatic layout."""
     from matplotlib.figure import Figure
 
-    inside = (left / _WIDE, bottom / height, (_WIDE - left - right) / _WIDE, (height - bottom - _TOP) / height)
+    inside = (left / width, bottom / height, (width - left - right) / width, (height - bottom - _TOP) / height)
     with styled():
-        return Figure(figsize=(_WIDE / 72, height / 72)).add_axes(inside)
+        return Figure(figsize=(width / 72, height / 72)).add_axes(inside)
 
 
 def _drawn(ax: Axes, name: str, caption: str, marks: dict[str, Mark] | None = None) -> Drawing:

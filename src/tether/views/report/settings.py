@@ -15,13 +15,13 @@ from tether.explanation.sentences import robust_plan
 from tether.explanation.terms import influence_in_words, mechanism_in_words, rule_in_words
 from tether.influence.one_step import in_python
 from tether.model.properties import Property
-from tether.plan.plan import Plan
+from tether.plan.plan_record import PlanRecord
 
 __all__ = ["meanings", "settings", "versions"]
 
 
 def settings(
-    plan: Plan, state_name: Callable[[Any], str], about: Mapping[str, Any], date: dt.date
+    plan: PlanRecord, state_name: Callable[[Any], str], about: Mapping[str, Any], date: dt.date
 ) -> list[tuple[str, str]]:
     """Names and values; what the caller adds comes first."""
     cf, mdp = plan.cf, plan.cf.mdp
@@ -63,10 +63,11 @@ def versions() -> list[tuple[str, str]]:
     return [("Tether", __version__), *numbers]
 
 
-def _call(plan: Plan) -> str:
+def _call(plan: PlanRecord) -> str:
     sure, who = robust_plan(plan), "cf"
     if sure is not None:
         sureness = "" if sure.confidence is None else f", confidence={sure.confidence!r}"
+        sureness += "" if sure.gamma == 1.0 else f", gamma={sure.gamma!r}"
         who = f"tether.robust(mdp, path, assume={sure.assume!r}{sureness})"
     asked = f"k={plan.k}, m={plan.m}, rule={plan.rule!r}, influence={in_python(plan.influence)}"
     if plan.objective is not None:
@@ -82,7 +83,7 @@ def _as_code(objective: Property) -> str:
     return f"tether.{objective.kind}({', '.join(map(repr, objective.sets))})"
 
 
-def _value_meaning(plan: Plan) -> tuple[str, str]:
+def _value_meaning(plan: PlanRecord) -> tuple[str, str]:
     better = "Less is better." if plan.minimise else "More is better."
     if plan.objective is None:
         return (
@@ -97,7 +98,7 @@ def _value_meaning(plan: Plan) -> tuple[str, str]:
     )
 
 
-def meanings(plan: Plan) -> list[tuple[str, str]]:
+def meanings(plan: PlanRecord) -> list[tuple[str, str]]:
     """The words of the report, explained."""
     return [
         _value_meaning(plan),

@@ -1,10 +1,12 @@
 "use strict";
-// Sorts and filters the table of episodes. Without it the table stays as it is: all rows, the largest gain first.
+// Sorts and filters the table of episodes, and shows 25 of them at a time. Without it the table stays as it is: all rows.
 (() => {
   const table = document.getElementById("listed"), body = table.tBodies[0], rows = [...body.rows];
   const heads = [...table.tHead.rows[0].cells], form = document.getElementById("filter");
   const find = document.getElementById("find"), outcome = document.getElementById("outcome");
-  const verdict = document.getElementById("verdict"), sort = document.getElementById("sort");
+  const sort = document.getElementById("sort"), more = document.getElementById("more");
+  const cards = [...document.querySelectorAll("button.card[data-show]")], page = 25;
+  let most = page;
   const shown = document.getElementById("shown");
   const words = new Intl.Collator(undefined, { numeric: true });
   const numbers = new Set(["number", "whole", "interval"]);
@@ -27,19 +29,23 @@
     body.append(...sorted);
     heads.forEach((head, i) => head.setAttribute("aria-sort", i === column ? direction : "none"));
     sort.value = direction === "none" ? "" : `${column} ${direction}`;
+    most = page;
+    filter();
   }
 
   function filter() {
     const wanted = find.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const show = cards.filter(card => card.getAttribute("aria-pressed") === "true").map(card => card.dataset.show);
     let count = 0;
-    for (const row of rows) {
+    for (const row of body.rows) {
       const text = row.textContent.toLowerCase();
       const fits = wanted.every(word => text.includes(word))
         && (!outcome.value || row.dataset.outcome === outcome.value)
-        && (!verdict || !verdict.value || row.dataset.verdict === verdict.value);
-      row.hidden = !fits;
+        && show.every(kind => row.dataset.show.split(" ").includes(kind));
       count += fits;
+      row.hidden = !fits || count > most;
     }
+    more.hidden = count <= most;
     shown.textContent = count === rows.length ? `${count} episodes` : `${count} of ${rows.length} episodes`;
   }
 
@@ -58,7 +64,17 @@
     arrange(Number(column), direction);
   });
   form.addEventListener("submit", event => event.preventDefault());
-  form.addEventListener("input", filter);
+  form.addEventListener("input", () => { most = page; filter(); });
+  more.addEventListener("click", () => { most += page; filter(); });
+  for (const card of cards) {
+    card.disabled = false;
+    card.setAttribute("aria-pressed", "false");
+    card.addEventListener("click", () => {
+      card.setAttribute("aria-pressed", String(card.getAttribute("aria-pressed") !== "true"));
+      most = page;
+      filter();
+    });
+  }
   form.hidden = false;
   filter();
 })();

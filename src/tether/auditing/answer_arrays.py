@@ -1,0 +1,290 @@
+"""The answers for a batch of episodes: arrays by index, the same whoever computed them; kept on disk in this form.
+
+Names come last (`tether.auditing.tables`): indices are small, and can be counted without names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._foundation.arrays import Floats, Ints
+from tether.evaluation.certificate import VERDICTS
+from tether.evaluation.outcomes import absorbing
+from tether.mdp import MDP
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = [
+    "NONE",
+    "UNKNOWN",
+    "UNRECORDED",
+    "VERDICTS",
+    "Answers",
+    "Change",
+    "Row",
+    "gather",
+    "join",
+    "not_reviewed",
+    "outcome_codes",
+]
+
+NONE, UNRECORDED, UNKNOWN = -1, -2, -3
+"""Codes of an end that is no outcome, of one that was not recorded, and of an episode that was not answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An advised change: when, where, what was done, what to do instead, and how likely the change is."""
+
+    t: int
+    state: int
+    observed: int
+    advised: int
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The answer to one episode; see `tether.auditing.tables` for what the fields mean."""
+
+    steps: int
+    observed: float
+    logged: float
+    outcome: int
+    value: float
+    gain: float
+    k: int
+    m: int
+    changes: Sequence[Change]
+    labels: Sequence[float]
+    ends: Sequence[tuple[int, float]]
+    strength: float
+    influenced_steps: float
+    guaranteed_gain: float = np.nan
+    gamma_star: float = np.nan
+    verdict: int = -1
+    least_seen: int = -1
+    credible_low: float = np.nan
+    credible_high: float = np.nan
+    model_value: float = np.nan
+    about_episode: float = np.nan
+    p_worse: float = np.nan
+    foreseeable: float = np.nan
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """The answers to some episodes, one item each; changes and ends from ``…_start[i]`` to ``…_start[i + 1] - 1``.
+
+    A missing number is NaN, a missing index -1. ``said`` is how an episode ended by a column of the log, if the model
+    has no such outcome; None if the model has all outcomes. From ``expected`` on: what was decided, and what could be
+    known at the time (`tether.auditing.reviewed`); a decision is a step in which something was left to decide. Before
+    the review, ``foreseeable`` is the value of the plain model's best policy with the luck of the episode.
+    """
+
+    ids: list[Any]
+    problem: list[str | None]
+    steps: Ints
+    observed: Floats
+    logged: Floats
+    outcome: Ints
+    value: Floats
+    gain: Floats
+    k: Ints
+    m: Ints
+    change_start: Ints
+    change_t: Ints
+    change_state: Ints
+    change_observed: Ints
+    change_advised: Ints
+    change_probability: Floats
+    labels: Floats
+    end_start: Ints
+    end_outcome: Ints
+    end_probability: Floats
+    strength: Floats
+    influenced_steps: Floats
+    guaranteed_gain: Floats
+    gamma_star: Floats
+    verdict: Ints
+    least_seen: Ints
+    credible_low: Floats
+    credible_high: Floats
+    model_value: Floats
+    about_episode: Floats
+    p_worse: Floats
+    foreseeable: Floats
+    expected: Floats
+    mistakes: Floats
+    claimed: Floats
+    luck: Floats
+    mistake_t: Ints
+    mistake_state: Ints
+    mistake_action: Ints
+    mistake_best: Ints
+    mistake_cost: Floats
+    mistake_probability: Floats
+    decision_start: Ints
+    decision_pair: Ints
+    decision_best: Ints
+    decision_cost: Floats
+    decision_claimed: Ints
+    said: list[str | None] | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def is_answered(self) -> Any:
+        """Which episodes have an answer."""
+        return np.array([one is None for one in self.problem], dtype=bool)
+
+    @property
+    def wrong(self) -> list[tuple[Any, str]]:
+        """The episodes without an answer, and why."""
+        return [(one, why) for one, why in zip(self.ids, self.problem, strict=True) if why is not None]
+
+    def row(self, i: int) -> Row | str:
+        """The answer to one episode, or why there is none."""
+        why = self.problem[i]
+        if why is not None:
+            return why
+        changes = slice(int(self.change_start[i]), int(self.change_start[i + 1]))
+        ends = slice(int(self.end_start[i]), int(self.end_start[i + 1]))
+        parts = (self.change_t, self.change_state, self.change_observed, self.change_advised, self.change_probability)
+        return Row(
+            changes=[Change(*one) for one in zip(*(part[changes].tolist() for part in parts), strict=True)],
+            ends=list(zip(self.end_outcome[ends].tolist(), self.end_probability[ends].tolist(), strict=True)),
+            labels=self.labels[i].tolist(),
+            **{name: getattr(self, name)[i].item() for name in _OF_ROWS},
+        )
+
+    def to_arrow(self, id_type: Any) -> pyarrow.Table:
+        """As an Arrow table, one row per episode, for a file."""
+        import pyarrow as pa
+
+        columns: dict[str, Any] = {
+            "ids": pa.array(self.ids, type=id_type),
+            "problem": pa.array(self.problem, pa.string()),
+        }
+        if self.said is not None:
+            columns["said"] = pa.array(self.said, pa.string())
+        for name in _PLAIN:
+            columns[name] = pa.array(getattr(self, name))
+        for start, names in _LISTS.items():
+            offsets = pa.array(getattr(self, start).astype(np.int32))
+            for name in names:
+                columns[name] = pa.ListArray.from_arrays(offsets, pa.array(getattr(self, name)))
+        width = self.labels.shape[1]
+        offsets = pa.array(np.arange(len(self) + 1, dtype=np.int32) * width)
+        columns["labels"] = pa.ListArray.from_arrays(offsets, pa.array(self.labels.reshape(-1)))
+        return pa.table(columns)
+
+    @classmethod
+    def from_arrow(cls, table: pyarrow.Table, n_labels: int) -> Answers:
+        """The answers that `to_arrow` wrote, for a model with ``n_labels``."""
+        texts = [name for name in ("ids", "problem", "said") if name in table.column_names]
+        found: dict[str, Any] = {name: table.column(name).to_pylist() for name in texts}
+        for name in _PLAIN:
+            found[name] = table.column(name).to_numpy()
+        for start, names in _LISTS.items():
+            lists = {name: table.column(name).combine_chunks() for name in names}
+            first = lists[names[0]]
+            found[start] = np.asarray(first.offsets).astype(np.int64) - (first.offsets[0].as_py() if len(first) else 0)
+            found |= {name: np.asarray(one.flatten()) for name, one in lists.items()}
+        flat = np.asarray(table.column("labels").combine_chunks().flatten(), dtype=np.float64)
+        found["labels"] = flat.reshape(table.num_rows, n_labels)
+        return cls(**found)
+
+
+_LISTS = {
+    "change_start": ("change_t", "change_state", "change_observed", "change_advised", "change_probability"),
+    "end_start": ("end_outcome", "end_probability"),
+    "decision_start": ("decision_pair", "decision_best", "decision_cost", "decision_claimed"),
+}
+_WHOLE = ("steps", "outcome", "k", "m", "least_seen")
+_NUMBERS = ("observed", "logged", "value", "gain", "strength", "influenced_steps", "guaranteed_gain", "gamma_star")
+_KINDS: dict[str, type[np.generic]] = {
+    **dict.fromkeys(_WHOLE, np.int64),
+    **dict.fromkeys((*_NUMBERS, "credible_low", "credible_high", "model_value"), np.float64),
+    **dict.fromkeys(("about_episode", "p_worse", "foreseeable"), np.float64),
+    "verdict": np.int8,
+}
+_OF_ROWS = tuple(_KINDS)
+_REVIEWED: dict[str, type[np.generic]] = {
+    **dict.fromkeys(("expected", "mistakes", "claimed", "luck", "mistake_cost", "mistake_probability"), np.float64),
+    **dict.fromkeys(("mistake_t", "mistake_state", "mistake_action", "mistake_best"), np.int64),
+}
+_PLAIN = (*_KINDS, *_REVIEWED)
+
+
+def gather(ids: list[Any], rows: Sequence[Row | str], n_labels: int) -> Answers:
+    """Rows put together, not reviewed yet; a sentence in place of a row says why there is no answer."""
+    found = [None if isinstance(row, str) else row for row in rows]
+    problem = [row if isinstance(row, str) else None for row in rows]
+    columns: dict[str, Any] = {}
+    for name, kind in _KINDS.items():
+        missing = np.nan if kind is np.float64 else UNKNOWN if name == "outcome" else -1
+        columns[name] = np.array([missing if row is None else getattr(row, name) for row in found], dtype=kind)
+    labels = np.full((len(rows), n_labels), np.nan)
+    changes: list[Change] = []
+    ends: list[tuple[int, float]] = []
+    change_start, end_start = [0], [0]
+    for i, row in enumerate(found):
+        if row is not None:
+            labels[i] = row.labels
+            changes += row.changes
+            ends += row.ends
+        change_start.append(len(changes))
+        end_start.append(len(ends))
+    for field in fields(Change):
+        kind = np.float64 if field.name == "probability" else np.int64
+        columns[f"change_{field.name}"] = np.array([getattr(one, field.name) for one in changes], dtype=kind)
+    columns["end_outcome"] = np.array([code for code, _ in ends], dtype=np.int64)
+    columns["end_probability"] = np.array([chance for _, chance in ends], dtype=np.float64)
+    starts = {"change_start": np.array(change_start), "end_start": np.array(end_start)}
+    columns |= {"ids": ids, "problem": problem, "labels": labels, **starts}
+    return Answers(**columns, **not_reviewed(len(rows)))
+
+
+def not_reviewed(n: int) -> dict[str, Any]:
+    """The columns of `tether.auditing.reviewed` for n episodes, before they are known."""
+    missing = {name: np.full(n, np.nan if kind is np.float64 else -1, kind) for name, kind in _REVIEWED.items()}
+    none = np.empty(0, np.int64)
+    decisions = {"decision_pair": none, "decision_best": none, "decision_cost": np.empty(0), "decision_claimed": none}
+    return missing | {"decision_start": np.zeros(n + 1, np.int64)} | decisions
+
+
+def join(parts: Sequence[Answers]) -> Answers:
+    """The answers to several batches as those to one batch."""
+    columns: dict[str, Any] = {}
+    for one in fields(Answers):
+        found = [getattr(part, one.name) for part in parts]
+        if one.name in _LISTS:
+            before = np.cumsum([0, *(starts[-1] for starts in found)])
+            columns[one.name] = np.concatenate(
+                [[0], *(starts[1:] + shift for starts, shift in zip(found, before[:-1], strict=True))]
+            ).astype(np.int64)
+        elif one.name in ("ids", "problem", "said"):
+            columns[one.name] = None if found[0] is None else [item for part in found for item in part]
+        else:
+            columns[one.name] = np.concatenate(found)
+    return Answers(**columns)
+
+
+def outcome_codes(mdp: MDP) -> Ints:
+    """The class of outcomes of every state: the number of its first label; labels + s where the state s is absorbing
+    without a label; -1 for all others. See `tether.evaluation.outcomes`.
+    """
+    codes = np.full(mdp.n_states, NONE, dtype=np.int64)
+    for number, members in reversed(list(enumerate(mdp.label_sets.ends.values()))):
+        codes[members] = number
+    others = np.flatnonzero(codes == NONE)
+    own = others[absorbing(mdp, others)]
+    codes[own] = len(mdp.label_sets.ends) + own
+    return codes

@@ -1,0 +1,144 @@
+"""The question for every episode of a log, checked once; a small record that goes to every worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tether._foundation.checks import whole_number
+from tether.conditioning.model_sets import check_gamma
+from tether.errors import QueryError
+from tether.influence.advisable import Advisable
+from tether.influence.one_step import Influence, make_influence
+from tether.influence.rules import Rule, make_rule
+from tether.learning.folds import Folds
+from tether.model.properties import Property, make_property
+
+__all__ = ["Question", "make_question"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The question for every episode.
+
+    Attributes
+    ----------
+    k : int or None
+        The length of the tether; None: the shortest that is enough, episode by episode.
+    m : int
+    rule, influence
+        What a tether is.
+    certify : bool
+        Whether to compute what holds under every causal model.
+    policy : optional
+        A policy to evaluate instead of planning.
+    draws : int
+        How many models to draw for credible intervals, 0 for none; ``seed`` says which.
+    objective, minimise
+        A property in place of the return; and whether less is better.
+    folds : int
+        In how many folds the log of a learned model is cut, so that plans are valued by models that did not choose
+        them; 0 for none. ``split`` has the counts of each (`tether.learning.folds`).
+    advisable : Advisable or None
+        Which changes may be advised, and what they cost.
+    gamma : float or None
+        How strong the hidden causes are for which the sentences say in how many episodes the gain survives.
+    longest : int
+        How many steps the longest episode of the log has: one that ended early is judged over as many.
+    horizon, then
+        Up to which time, and who acts after the records; as in `tether.counterfactual`.
+    """
+
+    k: int | None
+    m: int
+    rule: Rule
+    influence: Influence
+    certify: bool
+    policy: Any = None
+    draws: int = 0
+    seed: int = 0
+    objective: Property | None = None
+    minimise: bool = False
+    gamma: float | None = None
+    longest: int = 0
+    folds: int = 0
+    split: Folds | None = None
+    advisable: Advisable | None = None
+    horizon: int | None = None
+    then: Any = "best"
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The question in plain values, for files and pages."""
+        plans = self.policy is None
+        return {
+            "k": self.k if plans else None,
+            "m": self.m if plans else None,
+            "rule": self.rule if plans else None,
+            "influence": str(self.influence),
+            "objective": None if self.objective is None else str(self.objective),
+            "minimise": self.minimise,
+            "certify": self.certify,
+            "policy": None if plans else _policy_name(self.policy),
+            **({} if self.advisable is None else {"advisable": str(self.advisable)}),
+            "draws": self.draws,
+            "seed": self.seed,
+            "folds": self.folds,
+            "gamma": self.gamma,
+            "horizon": self.horizon,
+            "then": _policy_name(self.then),
+        }
+
+
+def make_question(
+    k: Any,
+    m: Any,
+    rule: Any,
+    influence: Any,
+    objective: Any,
+    certify: Any,
+    policy: Any,
+    draws: Any,
+    seed: Any,
+    minimise: Any = False,
+    folds: int = 0,
+    gamma: Any = None,
+    advisable: Advisable | None = None,
+    horizon: Any = None,
+    then: Any = "best",
+) -> Question:
+    """Check what is asked."""
+    wanted = make_property(objective)
+    test = make_influence(influence)
+    checked = make_rule(rule, test)
+    k = None if k is None else whole_number("k", k, 1)
+    m = whole_number("m", m, 0)
+    draws, seed = whole_number("draws", draws, 0), whole_number("seed", seed, 0)
+    if policy is not None and k is not None:
+        raise QueryError("a policy is evaluated as it is: leave k out, or leave the policy out to plan within k and m")
+    if policy is not None and draws:
+        raise QueryError("credible intervals are those of plans: leave draws out, or leave the policy out")
+    if draws and not folds and (wanted is not None or minimise):
+        raise QueryError("credible intervals are those of the largest return: leave draws out, or the objective")
+    if policy is not None and minimise:
+        raise QueryError("a policy is evaluated as it is: there is nothing to minimise")
+    if isinstance(policy, str) and policy not in ("observed", "optimal", "random"):
+        raise QueryError(f"a policy by name is 'observed', 'optimal' or 'random', not {policy!r}")
+    if policy is not None and advisable is not None:
+        raise QueryError("a policy is evaluated as it is: leave out only=, never= and cost=")
+    gamma = None if gamma is None else check_gamma(gamma)
+    horizon = None if horizon is None else whole_number("horizon", horizon, 1)
+    about: Any = {
+        "objective": wanted,
+        "minimise": bool(minimise),
+        "gamma": gamma,
+        "advisable": advisable,
+        "folds": folds,
+        "horizon": horizon,
+        "then": then,
+    }
+    return Question(k, m, checked, test, bool(certify), policy, draws, seed, **about)
+
+
+def _policy_name(policy: Any) -> str:
+    return policy if isinstance(policy, str) else getattr(policy, "__name__", type(policy).__name__)

@@ -1,0 +1,160 @@
+"""The findings of an audit in sentences: mistakes first, then what only hindsight gains, then how sure that is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tether._foundation.words import counted, percent, three_digits
+from tether.auditing.tables import NO_OUTCOME, NOT_RECORDED
+from tether.conditioning.model_sets import EVERY_MODEL
+from tether.evaluation.certificate import strength_in_words
+from tether.explanation.terms import UNREWARDED, is_unrewarded
+
+if TYPE_CHECKING:
+    from tether.auditing.audit_record import AuditRecord
+
+__all__ = ["audit_sentences"]
+
+_REASONS = 3
+"""For how many episodes without an answer the sentences say why."""
+
+_ENDS = 5
+"""How many ways to end are told; the others are counted."""
+
+_ENDED = {NO_OUTCOME: "still under way", NOT_RECORDED: "without a recorded end"}
+
+
+def audit_sentences(audit: AuditRecord) -> list[str]:
+    """What is chance; how episodes ended; mistakes; what hindsight gains; how sure that is; which were not answered."""
+    summary = audit.summary
+    wrong = summary.episodes - summary.answered
+    broken = [f"{counted(wrong, 'episode')} could not be answered: {_reasons(audit, wrong)}."] if wrong else []
+    if not summary.answered:
+        return ["No episode was answered.", *broken]
+    placebo = audit.placebo
+    first = [] if placebo is None else placebo.sentences()
+    if placebo is not None and placebo.shows_nothing:
+        return [*first, _how_they_ended(audit), *broken]
+    sentences = [*first, _how_they_ended(audit), _mistakes(audit), *_gains(audit), *_certain(audit), *_valued(audit)]
+    if summary.consistency is not None:
+        sentences.append(str(summary.consistency))
+    return [*sentences, *broken]
+
+
+def _how_they_ended(audit: AuditRecord) -> str:
+    many = counted(audit.summary.answered, "episode")
+    ended = {_ENDED.get(name, name): one.episodes for name, one in audit.summary.outcomes.items() if name is not None}
+    if set(ended) <= {_ENDED[NO_OUTCOME]}:
+        return f"{many}."
+    ranked = sorted(ended, key=lambda name: (name in _ENDED.values(), -ended[name]))
+    parts = [f"{ended[name]:,} {name}" for name in ranked[:_ENDS]]
+    left = sum(ended[name] for name in ranked[_ENDS:])
+    return f"{many}: {', '.join([*parts, *([f'{left:,} otherwise'] if left else [])])}."
+
+
+def _mistakes(audit: AuditRecord) -> str:
+    """In how many episodes a decision was a mistake that could be known at the time."""
+    summary = audit.summary
+    answered, bad = summary.answered, summary.mistaken
+    others = "no decision can be called a mistake" if summary.unsure else "every decision was the model's best"
+    if bad.size == 0:
+        where = "In it" if answered == 1 else "In all of them"
+        return f"{where} {others} at the time."
+    cost = three_digits(float(bad.mean()))
+    per = "" if bad.size == 1 else " per episode"
+    what = f"a decision was a mistake that could be known at the time (in all, such mistakes cost {cost}{per})"
+    if bad.size == answered:
+        return f"{'In it' if answered == 1 else 'In all of them'} {what}."
+    rest = f"in the other {answered - bad.size:,} {others}"
+    return f"In {bad.size:,} of them ({percent(bad.size / answered)}) {what}; {rest}."
+
+
+def _gains(audit: AuditRecord) -> list[str]:
+    """What the plans, or the policy, would have gained; and in how many episodes nobody could know that."""
+    summary, question = audit.summary, audit.question
+    answered, gained = summary.answered, summary.gained
+    if question["policy"] is not None:
+        gain = _many(gained.size, answered, "would have gained something", gained.mean() if gained.size else 0.0)
+        loss = _many(summary.lost.size, answered, "lost something", -summary.lost.mean() if summary.lost.size else 0.0)
+        return [f"The policy {gain}, and {loss}."]
+    if gained.size == 0:
+        sentence = (
+            f"Hindsight would have gained nothing within these limits{'' if answered == 1 else ' in any of them'}."
+        )
+        no_reward = question["objective"] is None and is_unrewarded(audit.mdp)
+        return [sentence, UNREWARDED] if no_reward else [sentence]
+    limit = counted(question["m"], "change")
+    gain = _many(gained.size, answered, "would have gained something", float(gained.mean()))
+    sentences = [f"With hindsight, at most {limit} {gain}."]
+    if summary.hindsight_only:
+        which = "This" if gained.size == 1 else f"{summary.hindsight_only:,} of these {gained.size:,}"
+        if gained.size > 1 and summary.hindsight_only == gained.size:
+            which = "All of this"
+        is_ = "is" if gained.size == 1 or summary.hindsight_only in (1, gained.size) else "are"
+        sentences.append(f"{which} {is_} hindsight only: nobody could know it at the time.")
+    return sentences
+
+
+def _many(some: int, of: int, what: str, mean: float) -> str:
+    """``would have gained something in 12 of 40 episodes, 3.1 on average``."""
+    if some == 0:
+        return (
+            f"{what.replace('something', 'nothing')} in any of them" if of > 1 else what.replace("something", "nothing")
+        )
+    amount = f"{three_digits(float(mean))}{'' if some == 1 else ' on average'}"
+    where = "" if of == 1 else " in all of them" if some == of else f" in {some:,} of them ({percent(some / of)})"
+    return f"{what}{where}: {amount}"
+
+
+def _certain(audit: AuditRecord) -> list[str]:
+    """In how many of the episodes with a gain the expected return is larger, or could be smaller, under others."""
+    summary = audit.summary
+    gained = summary.gained.size
+    if not (audit.question["certify"] and gained and summary.is_certified):
+        return []
+    holds, harm = summary.verdicts.get("holds", 0), summary.verdicts.get("could do harm", 0)
+    hidden = _hidden(audit, holds)
+    if gained == 1:
+        return [f"The expected gain {'holds' if holds else 'does not hold'} under {EVERY_MODEL}.", *hidden]
+    some = "none" if holds == 0 else "all" if holds == gained else f"{holds:,}"
+    text = f"In {some} of these {gained:,} the expected gain holds under {EVERY_MODEL}."
+    return [f"{text} In {harm:,} there could be a loss under another one." if harm else text, *hidden]
+
+
+def _hidden(audit: AuditRecord, holds: int) -> list[str]:
+    """In how many of the episodes in which the gain holds it survives hidden causes; without any, empty."""
+    strengths, gamma = audit.summary.strengths, audit.question["gamma"]
+    if holds == 0:
+        return []
+    if gamma is not None:
+        left = int(np.count_nonzero(strengths > gamma))
+        times = f"hidden reasons that changed the odds of an action up to {three_digits(gamma)} times"
+        return [f"In {left:,} of these {holds:,} it survives {times}."]
+    if holds == 1:
+        return [strength_in_words(float(strengths.max()))]
+    median = float(np.sort(strengths[strengths > 1.0])[(holds - 1) // 2])
+    return [f"In half of these {holds:,}: {strength_in_words(median)}"]
+
+
+def _valued(audit: AuditRecord) -> list[str]:
+    """By which models the plans of a learned model are chosen and valued."""
+    if audit.placebo is None:
+        return []
+    folds = audit.question["folds"]
+    if folds:
+        return [
+            f"Each plan is valued by a model that did not choose it, and neither has seen its episode ({folds} folds)."
+        ]
+    return ["Plans are valued by the model that chose them, and it has seen their episodes: these gains are too large."]
+
+
+def _reasons(audit: AuditRecord, wrong: int) -> str:
+    """Why some episodes were not answered, for the first few."""
+    shown = audit.first_problems(_REASONS).to_pylist()
+    reasons = "; ".join(
+        f"{'a row of no episode' if one['episode'] is None else one['episode']} ({one['problem']})" for one in shown
+    )
+    more = f"; and {wrong - len(shown):,} more, in the column problem" if wrong > len(shown) else ""
+    return f"{reasons}{more}"

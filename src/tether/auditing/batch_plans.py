@@ -1,0 +1,330 @@
+"""Plans and policies for a batch of episodes: the layers that it reaches, and what is best or done in them.
+
+The edited rows of an observed transition are computed once for all episodes that have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.rounding import rounding_of
+from tether.auditing.answering import PreparedQuestion
+from tether.auditing.audit_question import Question
+from tether.auditing.followed import AskPolicy, Followed, World
+from tether.core.batch import Layer, Steps
+from tether.influence.one_step import Effective, Support, TotalVariation
+from tether.model.model_record import ModelRecord
+from tether.plan.chain import Decide, Taken
+from tether.plan.chain import Visits as StatesVisited
+from tether.plan.limits import ABOUT, SHARE
+from tether.plan.resting import asked_model
+from tether.plan.solution import solve as solve_plain
+from tether.plan.standard import LayerValues, Standard
+
+__all__ = ["Batch", "NotTogetherError", "Plans"]
+
+
+class NotTogetherError(Exception):
+    """Some episode of a batch cannot be answered, or not together with the others."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plans:
+    """The best plans of a batch: what is chosen on which layers, what they promise, and their limits.
+
+    Values are signed: larger is better.
+    """
+
+    batch: Batch
+    layers: list[Layer]
+    choices: list[Any]
+    value: Floats
+    observed: Floats
+    k: Ints
+    m: int
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Episodes, and the layers that they reach."""
+
+    world: World
+    steps: Steps
+    layers: list[Layer]
+    ends: Ints
+
+    @classmethod
+    def of(cls, world: World, steps: Steps) -> Batch:
+        from tether.core.condition import condition
+
+        layers, stuck = condition(world.model, steps, world.store, world.ended)
+        if stuck:
+            raise NotTogetherError
+        layers = [_with_influence(world, steps, layer, t) for t, layer in enumerate(layers)]
+        return cls(world, steps, layers, _path_ends(world, steps))
+
+    def planned(self, k: int | None, m: int) -> Plans:
+        """The best plans within k and m; without k within the tether that `Tethered.plan` takes for each episode."""
+        from tether.core.follow import changes_left
+
+        lengths, T = self.steps.lengths, self.steps.longest
+        up_to, m = T + 1 if k is None else min(k, T + 1), min(m, T)
+        kappa = self._thresholds(up_to, m)
+        left = changes_left(self.world.model, self.steps, kappa.layers, m)
+        each = np.minimum(lengths + 1, up_to)
+        if k is None:
+            each = self._chosen(kappa, m, left)
+        # With one k per episode: a pair is allowed for k = 1 if its κ is at most the k of its episode.
+        allowed = [
+            np.where(of_pairs <= layer.by_pair(each), 1, 2).astype(np.int16)
+            for layer, of_pairs in zip(kappa.layers, kappa.of_pairs, strict=False)
+        ]
+        solved = self._solve(kappa.layers, allowed, np.array([1]), m, left, keep=True)
+        observed = solved.values[:, 0, 0]  # with no change: what was done, whatever k is
+        return Plans(self, kappa.layers, solved.choices, solved.values[:, 0, m], observed, each, m)
+
+    def _thresholds(self, up_to: int, m: int) -> Any:
+        from tether.core.thresholds import thresholds
+
+        world, rule = self.world, self.world.asked.question.rule
+        of_model = world.model, self.steps, self.layers
+        return thresholds(*of_model, rule, world.ended, up_to, forbidden=world.forbidden, m=m)
+
+    def _chosen(self, kappa: Any, m: int, left: list[Ints]) -> Ints:
+        """The tether of each episode: the largest gain of those whose plan is about it; else the shortest enough."""
+        from tether.core.about import measure
+        from tether.core.backward import solve
+
+        world, lengths = self.world, self.steps.lengths
+        problem = self._problem(kappa.layers, kappa.of_pairs, np.arange(1, self.steps.longest + 2), m, left)
+        solved = solve(problem, keep=True)
+        values, observed = solved.values[:, :, m], solved.values[:, 0, 0]
+        if (values.max(axis=1) - observed <= rounding_of(observed)).all():
+            return np.ones(lengths.size, np.int64)
+
+        def strength_of(_t: int, part: Layer, _edits: Any) -> Floats:
+            found: Floats = world.store.strength[part.edits.row]
+            return found
+
+        rewards = world.rewards
+        about = measure(problem, solved.choices, strength_of, rewards.at, rewards.by_entry).about[:, :, m]
+        enough = _enough(values, observed, lengths)
+        return _about_or(values, about, observed, lengths, enough)
+
+    def _solve(
+        self, layers: list[Layer], kappa: list[Ints], ks: Ints, m: int, left: list[Ints] | None = None, *,
+        keep: bool = False,
+    ) -> Any:  # fmt: skip
+        from tether.core.backward import solve
+
+        return solve(self._problem(layers, kappa, ks, m, left), keep=keep)
+
+    def _problem(self, layers: list[Layer], kappa: list[Ints], ks: Ints, m: int, left: list[Ints] | None) -> Any:
+        from tether.core.backward import Problem
+
+        world = self.world
+        with_runs, about = world.asked.question.rule == "assured", world.asked.question.advisable
+        return Problem(
+            world.model,
+            self.steps,
+            layers,
+            kappa,
+            ks,
+            m,
+            world.worth_of,
+            world.final,
+            world.discount,
+            self.ends,
+            with_runs,
+            left=left,
+            price_at=None if about is None else about.price_at(world.model),
+        )
+
+    def follow(self, plans: Plans) -> Followed:
+        """What plans lead to: those of this batch, or those that the same episodes have in another copy of the model.
+
+        Where a plan of another copy knows no state, what was done is done again; if that is not available, what is done
+        there most often.
+        """
+        from tether.core.follow import Occupied, Visits, by_choices, expected_returns, follow, transferred
+
+        world, steps, m = self.world, self.steps, plans.m
+        layers, value = plans.layers, plans.value
+        is_own = plans.batch is self
+        if not is_own:
+            layers = (
+                self._thresholds(steps.longest + 1, m).layers if world.asked.question.rule == "assured" else self.layers
+            )
+
+        def decide(t: int, layer: Layer, occupied: Occupied) -> Visits:
+            done, choices = steps.item(steps.action, t), plans.choices[t]
+            if not is_own:
+                choices = transferred(world.model, layer, plans.layers[t], choices, done, world.usual)
+            return by_choices(world.model, layer, occupied, choices, done, m)
+
+        n = len(steps)
+        first = Occupied(layers[0].nodes.first[:-1], np.full(n, m), np.ones(n))
+        visits, occupied = follow(world.model, layers, first, m, decide)
+        if not is_own:
+            value = expected_returns(world.model, layers, visits, occupied, world.worth_of, world.final, world.discount)
+        return Followed(world, steps, layers, visits, occupied, value, plans.observed, plans.k, m)
+
+    def evaluated(self, asked: PreparedQuestion, until: int) -> Followed:
+        """What a policy leads to; ``until`` is the horizon, if it is above 0."""
+        from tether.core.follow import Occupied, Visits, by_episode_pairs, by_policy, expected_returns, follow
+
+        steps, world, model = self.steps, self.world, self.world.model
+        question, mdp = asked.question, asked.mdp
+        ask = None
+        if not (isinstance(question.policy, str) and question.policy == "observed"):
+            ends: ModelRecord = mdp
+            if until == 0:  # the best up to the end of the record depends on what follows it
+                ends = replace(asked_model(mdp, question.objective)[0], final_reward=world.final)
+                question = replace(question, objective=None)
+            ask = _in_states(_decider(ends, question, until if until > 0 else steps.longest))
+
+        def decide(t: int, layer: Layer, occupied: Occupied) -> Visits:
+            observed = steps.item(steps.action, t)
+            if ask is None:
+                return by_episode_pairs(model, layer, occupied, steps.item(steps.pair, t), observed)
+            return by_policy(model, layer, occupied, partial(ask, t), observed)
+
+        n = len(steps)
+        first = Occupied(self.layers[0].nodes.first[:-1], np.zeros(n, np.int64), np.ones(n))
+        visits, occupied = follow(model, self.layers, first, 0, decide)
+        kappa = [np.ones(layer.n_pairs, np.int16) for layer in self.layers[:-1]]
+        seen = self._solve(self.layers, kappa, np.array([1]), 0).values[:, 0, 0]
+        value = expected_returns(model, self.layers, visits, occupied, world.worth_of, world.final, world.discount)
+        return Followed(world, steps, self.layers, visits, occupied, value, seen, np.full(n, -1), 0, ask)
+
+    def best_values(self, standard: Standard, horizon: Ints) -> Floats:
+        """The value of the plain model's best policy with the luck of each episode, up to its horizon.
+
+        NaN if the values of the plain model are not tabulated: the model is too large, or they depend on the time.
+        """
+        from tether.core.follow import Occupied, Visits, by_episode, expected_returns, follow, take_pairs
+
+        n, world, model = len(self.steps), self.world, self.world.model
+        if not standard.kept:
+            return np.full(n, np.nan)
+        latest, kept = standard.kept[0].t, {layer.t: layer for layer in standard.kept}
+
+        def at(t: int, layer: Layer, node: Ints, of: Callable[[LayerValues, Ints], Any]) -> Any:
+            """Something of the values of some nodes at time t; episodes of another horizon are at another time."""
+            states, time = layer.nodes.states[node], (latest - horizon + t)[layer.episode()[node]]
+            found = np.empty(node.size)
+            for one in np.unique(time).tolist():
+                some = np.flatnonzero(time == one)
+                found[some] = of(kept[one], states[some].astype(np.int64))
+            return found
+
+        def decide(t: int, layer: Layer, occupied: Occupied) -> Visits:
+            offsets = layer.nodes.offsets
+            going = np.flatnonzero(offsets[occupied.node + 1] > offsets[occupied.node])
+            node = occupied.node[going]
+            pairs = at(t, layer, node, lambda values, states: values.taken(states)).astype(np.int64)
+            return take_pairs(model, layer, node, pairs, occupied.mass[going], self.steps.item(self.steps.action, t))
+
+        first = Occupied(self.layers[0].nodes.first[:-1], np.zeros(n, np.int64), np.ones(n))
+        visits, occupied = follow(model, self.layers, first, 0, decide)
+        nothing = np.zeros(model.n_states)
+        value = expected_returns(model, self.layers, visits, occupied, world.worth_of, nothing, world.discount)
+        for t, (layer, here) in enumerate(zip(self.layers, occupied, strict=True)):
+            over = layer.nodes.offsets[here.node] == layer.nodes.offsets[here.node + 1]
+            worth = at(t, layer, here.node[over], lambda values, states: values.table[states, 1])
+            value += world.discount**t * by_episode(layer, here.node[over], here.mass[over] * worth)
+        return world.sign * value + 0.0
+
+
+def _in_states(decide: Decide) -> AskPolicy:
+    """The policy as the engine asks it."""
+
+    def ask(t: int, states: Ints) -> tuple[Ints, Ints, Floats]:
+        none = np.zeros(states.size, np.int64)
+        taken = decide(t, StatesVisited(states, none, none))
+        order = np.argsort(taken.source, kind="stable")
+        begin = np.searchsorted(taken.source[order], np.arange(states.size + 1))
+        return begin, taken.pairs[order].astype(np.int64), taken.probability[order]
+
+    return ask
+
+
+def _decider(mdp: ModelRecord, question: Question, T: int) -> Decide:
+    """What a policy does in some states at a time, in episodes of T steps."""
+    standard = Standard(mdp, question.policy, question.objective)
+    if not standard.is_best:
+        return standard.decide(T)
+    choices, first = solve_plain(mdp, T, question.objective).choices, mdp.form.pair_start
+
+    def decide(t: int, visits: StatesVisited) -> Taken:
+        return Taken.for_certain(first[visits.states] + choices[t][visits.states])
+
+    return decide
+
+
+def _with_influence(world: World, steps: Steps, layer: Layer, t: int) -> Layer:
+    """The layer with the influenced pairs of the test that is asked for."""
+    influence, edits = world.asked.question.influence, layer.edits
+    if isinstance(influence, Support) or edits.row.size == 0:
+        return layer
+    if isinstance(influence, TotalVariation):
+        kept = _closeness(world, steps, layer, t) <= influence.eps
+    else:
+        assert isinstance(influence, Effective)
+        pairs = layer.pairs(world.model, edits.position)
+        own = steps.item(steps.pair, t)[layer.episode()[layer.node_of(edits.position)]]
+        kept = (world.store.strength[edits.row] > influence.eps) | (pairs == own)
+    return Layer(layer.nodes, edits._replace(influenced=kept.astype(np.uint8)))
+
+
+def _closeness(world: World, steps: Steps, layer: Layer, t: int) -> Floats:
+    """½ Σ |P(·|s_t,a_t) - P(·|s,a)| of each edited pair of a layer."""
+    from tether.core.rows import distances
+
+    pairs = layer.pairs(world.model, layer.edits.position)
+    observed = steps.item(steps.pair, t)[layer.episode()[layer.node_of(layer.edits.position)]]
+    return distances(world.model, observed, pairs)
+
+
+def _path_ends(world: World, steps: Steps) -> Ints:
+    """When the observed path of each episode ends: at T_b, or where a property is decided on it."""
+    ends = steps.lengths.copy()
+    if world.ended is None:
+        return ends
+    owner = np.repeat(np.arange(len(steps)), steps.lengths)
+    time = np.arange(steps.state.size) - steps.start[owner]
+    decided = np.flatnonzero(world.ended[steps.state])
+    np.minimum.at(ends, owner[decided], time[decided])
+    return ends
+
+
+def _enough(values: Floats, observed: Floats, lengths: Ints) -> Ints:
+    """The shortest tether of each episode that gives `SHARE` of what its longest one gives; 1 if none gains anything.
+
+    ``values[b, k - 1]`` is the best value within k. See `tether.plan.limits.enough_k`.
+    """
+    ks = np.arange(1, values.shape[1] + 1)
+    gains = np.where(ks <= lengths[:, None], values - observed[:, None], -np.inf)
+    most = np.maximum(gains.max(axis=1), 0.0)
+    rounding = rounding_of(observed)
+    enough = gains >= (SHARE * most - rounding)[:, None]
+    return np.where(most <= rounding, 1, ks[np.argmax(enough, axis=1)])
+
+
+def _about_or(values: Floats, about: Floats, observed: Floats, lengths: Ints, otherwise: Ints) -> Ints:
+    """The tether with the largest gain of those whose plan is about its episode; ``otherwise`` where there is none.
+
+    See `tether.plan.limits.about_k`.
+    """
+    ks, rounding = np.arange(1, values.shape[1] + 1), rounding_of(observed)
+    fits = (ks <= lengths[:, None]) & (about >= ABOUT)
+    gains = np.where(fits, values - observed[:, None], -np.inf)
+    most = gains.max(axis=1)
+    chosen = ks[np.argmax(gains >= (most - rounding)[:, None], axis=1)]
+    return np.where(most > rounding, chosen, otherwise)

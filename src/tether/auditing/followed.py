@@ -1,0 +1,338 @@
+"""What the plans of a batch lead to: the columns of an answer, and what is guaranteed of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from tether._foundation.arrays import Flags, Floats, Ints
+from tether._foundation.rounding import gain_of, rounding_of
+from tether.auditing.answer_table import AnswerTable
+from tether.auditing.answering import PreparedQuestion
+from tether.conditioning.horizon import Horizon
+from tether.core.batch import Layer, Model, Steps
+from tether.influence.kappa import not_to_advise
+from tether.influence.one_step import Support
+from tether.model.form import Rewards, model_of
+from tether.model.model_record import ModelRecord
+from tether.model.side_by_side import copied_model
+from tether.plan.best_values import final_rewards
+from tether.plan.policy import follows_the_record
+from tether.plan.rewards import ExpectedRewards, without_rewards
+
+__all__ = ["AskPolicy", "Followed", "World"]
+
+AskPolicy = Callable[[int, Ints], tuple[Ints, Ints, Floats]]
+"""Type of a policy: for a time and some states, where the pairs of each begin, the pairs, and their probabilities."""
+
+
+_RETURNS, _GRID = 5_000, 500
+"""How many returns an episode may have at a time before they are rounded, and to how many: P(worse) is then a bound."""
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """The model as it is asked about: where paths end, and what steps and ends are worth; larger is better.
+
+    ``seen`` is how often each pair is in the log of a learned model, ``usual`` the number of the pair of each state
+    that is there most often. These two are those of one copy.
+    ``probability`` has one row per copy, if there are copies; ``shares`` says how often each of their pairs is usually
+    taken. ``chances`` says how an episode goes on after its record
+    from each state: the chance to end in each label, and in each class of outcomes; None if nothing is asked about
+    after it. ``tables`` keeps this for each horizon (`tether.plan.afterwards.tables_after`).
+    """
+
+    asked: PreparedQuestion
+    model: Model
+    store: Any
+    ended: Flags | None
+    rewards: Rewards
+    expected: ExpectedRewards
+    final: Floats
+    discount: float
+    sign: float
+    member: Flags
+    forbidden: Callable[[int, Ints], Flags] | None
+    seen: Ints | None
+    usual: Ints
+    probability: Floats | None = None
+    shares: Floats | None = None
+    chances: Floats | None = None
+    tables: dict[int, tuple[Floats, Floats]] = field(default_factory=dict)
+    lock: Any = field(default_factory=threading.Lock)
+
+    @classmethod
+    def of(cls, asked: PreparedQuestion, probability: Floats | None = None, shares: Floats | None = None) -> World:
+        """The model of a question; or copies of it side by side, with one row of ``probability`` each."""
+        from tether.core.rows import RowStore
+
+        mdp, question, n = asked.mdp, asked.question, 1 if probability is None else len(probability)
+        worth: ModelRecord = mdp if probability is None else copied_model(mdp, probability)
+        model = model_of(worth.form)
+        sign, ended, final = -1.0 if question.minimise else 1.0, None, final_rewards(mdp)
+        if question.objective is not None:
+            decided = question.objective.on(mdp)
+            ended, worth, final = np.tile(decided.ended, n), without_rewards(worth), decided.holds.astype(np.float64)
+        member = np.zeros((len(mdp.label_sets.ends), mdp.n_states), dtype=bool)
+        for number, states in enumerate(mdp.label_sets.ends.values()):
+            member[number, states] = True
+        discount = mdp.discount if question.objective is None else 1.0
+        forbidden, seen = not_to_advise(mdp, question.advisable), np.zeros(mdp.n_pairs, np.int64)
+        if mdp.counts is not None:
+            seen = np.add.reduceat(mdp.counts.transitions, mdp.form.row_start[:-1])
+        return cls(
+            asked,
+            model,
+            RowStore(model),
+            ended,
+            worth.rewards,
+            ExpectedRewards(worth),
+            np.tile(sign * final, n),
+            discount,
+            sign,
+            np.tile(member, n),
+            None if forbidden is None else lambda t, pairs: forbidden(t, pairs % mdp.n_pairs),
+            None if mdp.counts is None else seen,
+            _most_frequent(mdp, seen),
+            probability,
+            shares,
+        )
+
+    def beyond(self, until: int, T: int) -> World:
+        """The world of episodes of T steps that are asked about up to ``until`` (`tether.auditing.beyond`)."""
+        if until < 0:
+            return self
+        with self.lock:
+            if until not in self.tables:
+                self.tables[until] = self._after(until)
+            worth, chances = self.tables[until]
+        at = T if until else 0
+        return replace(self, final=self.sign * worth[at], chances=chances[at])
+
+    def _after(self, until: int) -> tuple[Floats, Floats]:
+        from tether.plan.afterwards import tables_after
+
+        question, mdp, codes = self.asked.question, self.asked.mdp, self.asked.codes
+        acts = question.then if question.policy is None or follows_the_record(question.policy) else question.policy
+        after = Horizon(until, acts) if until else Horizon(None, "usual")
+        own = self.member[:, : mdp.n_states]
+        finals = np.concatenate((own, codes == np.unique(codes)[:, None])).T.astype(np.float64)
+        return tables_after(mdp, after, question.objective, question.minimise, finals, self.probability, self.shares)
+
+    def worth_of(self, t: int, layer: Layer, _edits: Any = None) -> tuple[Floats, Floats]:
+        """Expected rewards of the pairs of the model (those of the layer) and of the edited pairs of a layer."""
+        of_pairs = self.expected.of_pairs(t, layer.nodes.states)
+        of_edits = self.expected.of_edited(t, self.model, layer)
+        return (of_pairs, of_edits) if self.sign > 0 else (-of_pairs, -of_edits)
+
+
+@dataclass(frozen=True, eq=False)
+class Followed:
+    """Plans or a policy followed exactly: what is taken and occupied at each time, with values as they are asked for.
+
+    Values are signed: larger is better.
+    """
+
+    world: World
+    steps: Steps
+    layers: list[Layer]
+    visits: list[Any]
+    occupied: list[Any]
+    value: Floats
+    observed: Floats
+    k: Ints
+    m: int
+    policy: AskPolicy | None = None
+
+    def nodes(self) -> Ints:
+        """How many nodes (state, changes left) are visited over time, for each episode."""
+        total = np.zeros(len(self.steps), np.int64)
+        for layer, here in zip(self.layers, self.occupied, strict=True):
+            total += np.diff(np.searchsorted(here.node, layer.nodes.first))
+        return total
+
+    def _ended(self) -> Any:
+        """For each time, the layer, the occupied nodes where paths end, and their probabilities."""
+        for layer, here in zip(self.layers, self.occupied, strict=True):
+            over = layer.nodes.offsets[here.node] == layer.nodes.offsets[here.node + 1]
+            yield layer, here.node[over], here.mass[over]
+
+    def tell(self, asked: PreparedQuestion, some: Ints, table: AnswerTable, share: float = 1.0) -> None:
+        """Write the answers of the episodes ``some`` of a cohort, or add a share of them to those that are there.
+
+        Limits and changes are those of the plans that are told first.
+        """
+        from tether.core.about import about_episode, strengths
+        from tether.core.follow import by_episode
+        from tether.core.risk import chances
+
+        sign, question = self.world.sign, asked.question
+        value, observed = sign * (self.value + self._paid()) + 0.0, sign * self.observed + 0.0
+        if question.objective is not None:
+            value, observed = np.clip(value, 0.0, 1.0), np.clip(observed, 0.0, 1.0)
+        is_first = not table.answered[some].any()
+        table.add("value", some, share * value)
+        table.add("observed", some, share * observed)
+        if is_first:
+            table.k[some] = self.k
+        taken, strength, influenced = (np.zeros(len(self.steps)) for _ in range(3))
+        for t, (layer, visits) in enumerate(zip(self.layers, self.visits, strict=False)):
+            edited = np.flatnonzero(visits.edit >= 0)
+            edit, node, mass = visits.edit[edited], visits.node[edited], visits.mass[edited]
+            taken += by_episode(layer, visits.node, visits.mass)
+            strength += by_episode(layer, node, mass * self.world.store.strength[layer.edits.row[edit]])
+            influenced += by_episode(layer, node, mass * layer.edits.influenced[edit])
+            self._tell_sightings(layer, visits, table, some)
+            if is_first:
+                self._likeliest_changes(t, layer, visits, table, some)
+        strength = np.divide(strength, taken, out=np.zeros_like(strength), where=taken > 0)
+        table.add("strength", some, share * strength)
+        table.add("influenced", some, share * influenced)
+        table.answered[some] = True
+        if question.policy is None:
+            each = zip(self.layers, self.visits, strict=False)
+            rows = self.world.store.strength
+            about = about_episode(len(self.steps), (strengths(*one, rows, self.m) for one in each))
+            table.add("about", some, share * about)
+            worse = np.full(len(self.steps), np.nan)
+            if self.world.chances is None:  # of what follows a record only the mean is known here
+                worse = chances(self._replays(), most=_RETURNS, grid=_GRID).worse_high
+            table.add("p_worse", some, share * worse)
+        self._tell_ends(asked, some, table, share)
+
+    def _tell_sightings(self, layer: Layer, visits: Any, table: AnswerTable, some: Ints) -> None:
+        """How often the advised action that is seen least often is in the log of a learned model."""
+        changed = np.flatnonzero(visits.changed)
+        if self.world.seen is None or changed.size == 0:
+            return
+        owner = np.searchsorted(layer.nodes.first, visits.node[changed], side="right") - 1
+        pairs = visits.pairs(self.world.model, layer)[changed] % self.world.seen.size
+        np.minimum.at(table.least_seen, some[owner], self.world.seen[pairs])
+
+    def _paid(self) -> Floats:
+        """The expected price of the changes of each plan: it was taken from the value."""
+        from tether.core.follow import by_episode
+
+        about, total = self.world.asked.question.advisable, np.zeros(len(self.steps))
+        if about is None or about.cost is None:
+            return total
+        for t, (layer, visits) in enumerate(zip(self.layers, self.visits, strict=False)):
+            some = np.flatnonzero(visits.changed)
+            price = about.prices(t, visits.pairs(self.world.model, layer)[some])
+            total += self.world.discount**t * by_episode(layer, visits.node[some], visits.mass[some] * price)
+        return total
+
+    def _replays(self) -> Any:
+        """All replays of the episodes, as `tether.core.risk` takes them."""
+        from tether.core.follow import links
+        from tether.core.risk import Replays
+
+        world, steps = self.world, []
+        for t, visits in enumerate(self.visits):
+            around = self.layers[t], self.layers[t + 1], visits, self.occupied[t], self.occupied[t + 1]
+            steps.append(links(world.model, *around, self.m, world.sign * world.rewards.at(t), world.rewards.by_entry))
+        final = []
+        for layer, here in zip(self.layers, self.occupied, strict=True):
+            over = layer.nodes.offsets[here.node] == layer.nodes.offsets[here.node + 1]
+            final.append(np.where(over, world.final[layer.nodes.states[here.node]], 0.0))
+        owner = [layer.episode()[here.node] for layer, here in zip(self.layers, self.occupied, strict=True)]
+        return Replays(owner, steps, final, world.discount, self.observed, rounding_of(self.observed))
+
+    def _likeliest_changes(self, t: int, layer: Layer, visits: Any, table: AnswerTable, some: Ints) -> None:
+        """The likeliest change of each episode at time t; of equally likely ones, the first by state and action."""
+        changed = np.flatnonzero(visits.changed)
+        if changed.size == 0:
+            return
+        owner = np.searchsorted(layer.nodes.first, visits.node[changed], side="right") - 1
+        n_pairs = int(self.world.model.pair_action.size)
+        keys = owner * n_pairs + visits.pairs(self.world.model, layer)[changed]
+        order = np.argsort(keys, kind="stable")  # nearly sorted: visits are in the order of their nodes
+        begin = np.flatnonzero(np.diff(keys[order], prepend=-1))
+        keys, chance = keys[order[begin]], np.add.reduceat(visits.mass[changed[order]], begin)
+        owner = keys // n_pairs
+        first = np.flatnonzero(np.diff(owner, prepend=-1))
+        most = np.repeat(np.maximum.reduceat(chance, first), np.diff(first, append=owner.size))
+        likeliest = np.flatnonzero(chance == most)
+        likeliest = likeliest[np.flatnonzero(np.diff(owner[likeliest], prepend=-1))]
+        at = table.first_step(some[owner[likeliest]]) + t
+        table.change_pair[at], table.change_chance[at] = keys[likeliest] % n_pairs, chance[likeliest]
+
+    def _tell_ends(self, asked: PreparedQuestion, some: Ints, table: AnswerTable, share: float) -> None:
+        n_labels, codes = self.world.member.shape[0], asked.codes
+        labels, offset = np.zeros((len(self.steps), n_labels)), int(codes.max(initial=0)) + 2
+        keys, chances = [np.empty(0, np.int64)], [np.empty(0)]
+        classes, after = np.unique(codes), self.world.chances
+        for layer, node, mass in self._ended():
+            states, owner = layer.nodes.states[node], np.searchsorted(layer.nodes.first, node, side="right") - 1
+            of_labels = self.world.member[:, states] if after is None else after[states, :n_labels].T
+            for number, members in enumerate(of_labels):
+                labels[:, number] += np.bincount(owner, mass * members, minlength=len(self.steps))
+            if after is None:
+                keys.append(owner * offset + codes[states % codes.size] + 1)
+                chances.append(mass)
+                continue
+            for code, of_class in zip(classes.tolist(), after[states, n_labels:].T, strict=True):
+                keys.append(owner * offset + code + 1)
+                chances.append(mass * of_class)
+        table.add("labels", some, share * np.minimum(labels, 1.0))
+        distinct, which = np.unique(np.concatenate(keys), return_inverse=True)
+        chance: Any = np.bincount(which.reshape(-1), np.concatenate(chances), minlength=distinct.size)
+        table.add_ends(some[distinct // offset], distinct % offset - 1, share * chance)
+
+    def guaranteed(self, wanted: Ints) -> tuple[Floats, Floats, Floats]:
+        """The gain of plans, or of a policy, under every causal model, and under every stable one; and what undoes it.
+
+        Where the gain holds under every one, it holds under the stable ones: the second is then the first. The third
+        is the strength of hidden causes that undoes it (`tether.conditioning.model_sets.Confounding`).
+        """
+        from tether._kernels.sets import NOTHING, STABILITY
+        from tether.core.extremes import (
+            Hidden,
+            Worth,
+            taken_by_plans,
+            taken_by_policy,
+            undoing_strengths,
+            worst_values,
+        )
+
+        world, values = self.world, self.world.rewards.values
+        reward = world.sign * np.atleast_2d(values) if world.sign < 0 else np.atleast_2d(values)
+        worth = Worth(np.ascontiguousarray(reward), world.rewards.by_entry, world.final, world.discount)
+        model, steps, by_support = world.model, self.steps, isinstance(world.asked.question.influence, Support)
+        if self.policy is None:
+            taken = taken_by_plans(model, steps, self.layers, self.visits, by_support=by_support)
+        else:
+            taken = taken_by_policy(model, steps, self.policy)
+        arrays = model, steps, taken, self.m, worth
+        every = worst_values(*arrays, (NOTHING,), wanted)[:, 0]
+        observed = self.observed[wanted]
+        open_ones = np.flatnonzero(every - observed <= 1e-6 * np.maximum(1.0, np.abs(observed)))
+        stable = every.copy()
+        stable[open_ones] = worst_values(*arrays, (STABILITY,), wanted[open_ones])[:, 0]
+        gains = gain_of(every, observed), gain_of(stable, observed)
+        holds = np.flatnonzero(gains[0] > 0.0)
+        level = observed + 1e-12 * np.maximum(1.0, np.abs(observed))
+
+        shares = np.tile(world.asked.shares, world.model.pair_action.size // world.asked.mdp.n_pairs)
+
+        def above(some: Ints, gamma: Floats) -> Floats:
+            which, hidden = holds[some], Hidden(gamma, shares)
+            return worst_values(*arrays, (NOTHING,), wanted[which], hidden)[:, 0] - level[which]
+
+        strength = np.ones(wanted.size)
+        strength[holds] = undoing_strengths(above, holds.size)
+        return *gains, strength
+
+
+def _most_frequent(mdp: ModelRecord, seen: Ints) -> Ints:
+    """The number of the pair of each state that was seen most often; of several, the first."""
+    first, state = mdp.form.pair_start[:-1], np.repeat(np.arange(mdp.n_states), np.diff(mdp.form.pair_start))
+    order = np.lexsort((np.arange(seen.size), -seen, state))
+    best = np.zeros(mdp.n_states, np.int64)
+    some = np.flatnonzero(np.diff(mdp.form.pair_start))
+    best[some] = order[first[some]] - first[some]
+    return best

@@ -1,5 +1,0 @@
-"""``python -m tether.cli``, the same as ``python -m tether``."""
-
-from tether_start import main
-
-main()

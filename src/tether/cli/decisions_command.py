@@ -1,0 +1,120 @@
+"""``tether decisions``: which decisions mattered, step by step and action by action."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tether.cli.doing import LIMITS
+from tether.cli.options import Episode, about_an_episode, as_json, with_objective, with_rule
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tether.explanation.decisions import Decision, Decisions
+
+__all__ = ["decisions"]
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tether decisions case:sepsis
+  tether decisions case:grid-world -m 2
+  tether decisions case:sepsis --objective 'avoid died'
+  tether decisions model.csv path.csv --json"""
+)
+@about_an_episode
+@click.option(
+    "-m",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="How many actions may change in all.",
+)
+@with_rule
+@with_objective
+@as_json
+def decisions(
+    episode: Episode, m: int, rule: Any, influence: Any, objective: Any, minimise: bool, as_json: bool
+) -> None:
+    """Which decisions mattered?
+
+    One row per step and available action. Each has the expected return if only this action had been different; with
+    -m 2 or more, the best return with this action and at most m changes in all; the probability that the observed
+    outcome would not have happened; and the shortest tether that allows the action.
+    """
+    from tether._foundation.words import shown
+    from tether.cli.json_output import print_json
+    from tether.cli.screen import progress, put
+    from tether.explanation.answer_data import objective_data
+
+    cf = episode.replay()
+    with progress() as say:
+        say("computing every other action", LIMITS)
+        found = cf.decisions(objective, m, rule=rule, influence=influence, minimise=minimise)
+    if as_json:
+        print_json(
+            "decisions",
+            **episode.named,
+            T=cf.T,
+            m=found.m,
+            rule=rule,
+            influence=str(influence),
+            **objective_data(objective, minimise),
+            discount=cf.mdp.discount,
+            observed_value=found.observed_value,
+            outcome=found.outcome,
+            decisions=found.rows,
+            sentences=found.sentences(str),
+        )
+        return
+    put(*found.sentences(shown), "")
+    put(_table(found))
+    put(_legend(found), style="dim")
+
+
+def _table(found: Decisions) -> Table:
+    from tether.cli.screen import decimals, plain_table
+
+    names = ["t", "action", "return" if found.objective is None else "chance"]
+    names += [f"best, m = {found.m}"] if found.m > 1 else []
+    names += ["avoided"] if found.outcome is not None else []
+    names += ["strength", "from k"]
+    table = plain_table(*names, right=[0, *range(2, len(names))])
+    places = decimals(value for row in found.rows for value in (row.value, row.best) if value is not None)
+    for first, last in found.stretches():
+        if last > first:
+            table.add_row(f"{first}–{last}", "any: nothing changes")
+            continue
+        for i, row in enumerate(found.at(first)):
+            table.add_row("" if i else str(first), *_cells(found, row, places))
+    return table
+
+
+def _legend(found: Decisions) -> str:
+    value = "return: expected, had only this action been different."
+    if found.objective is not None:
+        value = f"chance: that {found.objective.in_words}, had only this action been different."
+    sentences = ["* what was done.", value]
+    if found.outcome is not None:
+        sentences.append("avoided: how likely the outcome would then not have happened.")
+    sentences.append("strength: the part of the probability that the observation moves.")
+    sentences.append("from k: the shortest tether that allows the action.")
+    if any(row.value is None for row in found.rows):
+        sentences.append("–: the action can lead to a state where a later observed action is not available.")
+    return " ".join(sentences)
+
+
+def _cells(found: Decisions, row: Decision, places: int) -> list[str]:
+    from tether._foundation.words import percent, shown, strength_in_words
+
+    def number(value: float | None) -> str:
+        return "–" if value is None else f"{value:,.{places}f}"
+
+    cells = [shown(row.action) + (" *" if row.is_observed else ""), number(row.value)]
+    cells += [number(row.best)] if found.m > 1 else []
+    if found.outcome is not None:
+        cells.append("–" if row.necessity is None else percent(row.necessity, short=True))
+    return [*cells, strength_in_words(row.strength, short=True), str(row.needed_k)]

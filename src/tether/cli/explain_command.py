@@ -1,0 +1,137 @@
+"""``tether explain``: what should have been done differently, step by step and in sentences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tether.cli.doing import DRAWING, LIMITS
+from tether.cli.options import (
+    Episode,
+    PlanOptions,
+    about_an_episode,
+    as_json,
+    with_certificate,
+    with_draws,
+    with_limits_and_risk,
+)
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from tether.explanation.explain import Explanation
+    from tether.explanation.sentences import Answer
+    from tether.plan.plan_record import PlanRecord
+
+__all__ = ["explain", "names_of", "print_explanation"]
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tether explain case:epidemic -k 3 -m 1
+  tether explain case:sepsis -m 2 --features heart_rate,glucose
+  tether explain case:sepsis -m 2 --objective 'avoid died'
+  tether explain case:sepsis -k 9 -m 3 --subject-to 'reach died 0.78'
+  tether explain model.csv path.csv -k 3 -m 2
+  tether explain learned-model log.csv#17 -k 4 --draws 200"""
+)
+@with_limits_and_risk
+@about_an_episode
+@click.option("--features", metavar="NAMES", help="Parts of states to show: S,I. States that agree in them are one.")
+@with_draws
+@with_certificate
+@as_json
+def explain(
+    episode: Episode,
+    limits: PlanOptions,
+    features: str | None,
+    draws: int | None,
+    seed: int,
+    certificate: bool,
+    as_json: bool,
+) -> None:
+    """What should have been done differently, and is that about this episode?
+
+    First the answer in a few sentences. The last ones say whether it holds under other causal models and, for a learned
+    model, how much its log leaves open. Then a table with one row per step: what happened, what the best plan within k
+    and m would do, its gain, its strength (how much of the probability the observation moves), and whether it passes
+    the test that k counts.
+    """
+    from tether.cli.json_output import print_json
+    from tether.cli.screen import progress
+    from tether.explanation.answer_data import explanation_data
+    from tether.explanation.state_words import only
+
+    plan = limits.plan(episode.replay(), every_k=True)
+    group = None if features is None else only(names_of(features), plan.cf.path.states[0])
+    with progress() as say:
+
+        def drawn(done: int, of: int) -> None:
+            say(f"drawing models that the log leaves possible: {done:,} of {of:,}", DRAWING)
+
+        explanation = plan.explain(group, certificate=certificate, draws=draws, rng=seed, progress=drawn)
+        say("comparing the plan with what happened")
+        _ = explanation.outcomes
+        say("computing larger k and m", LIMITS)
+        _ = explanation.beyond
+        say("computing other causal models", LIMITS)
+        _ = explanation.certificate
+        _ = explanation.uncertainty
+    if as_json:
+        print_json("explain", **episode.named, **explanation_data(explanation))
+        return
+    print_explanation(explanation, episode, suggested=limits.k is None)
+
+
+def names_of(features: str) -> list[str]:
+    """Names written with commas between them."""
+    return [name.strip() for name in features.split(",") if name.strip()]
+
+
+def print_explanation(explanation: Explanation, episode: Episode, suggested: bool) -> None:
+    """The sentences, the settings, the steps, and what larger limits would add."""
+    from tether._foundation.words import shown
+    from tether.cli.screen import put
+    from tether.cli.steps_table import legend, steps_table
+    from tether.explanation.about_episode import left_to_chance
+    from tether.explanation.terms import beyond_sentences
+
+    put(*with_headings(explanation.answer(shown), episode), "")
+    put(*_settings(explanation.plan, episode, suggested), "")
+    luck = left_to_chance(explanation.plan.asked, explanation.plan.chain)
+    put(steps_table(explanation.steps, luck=luck))
+    put(legend(explanation.steps, explanation.plan.objective, luck, explanation.plan.minimise), style="dim")
+    put("", *beyond_sentences(explanation))
+    if explanation.uncertainty is not None and explanation.changes:
+        put("", *explanation.uncertainty.changes_in_words(shown))
+
+
+def with_headings(answer: Answer, episode: Episode) -> list[str | Text]:
+    """All sentences of an answer; on a terminal under three bold headings, which a pipe does not need."""
+    from rich.console import Console
+    from rich.text import Text
+
+    if not Console().is_terminal:
+        return list(answer.sentences())
+    parts: dict[str, tuple[str, ...]] = {
+        "Mistake or luck?": (*answer.mistake, *answer.change, *answer.follows),
+        f"About this {episode.nouns(None, None).episode}?": answer.episode,
+        "How sure?": answer.sure,
+    }
+    lines: list[str | Text] = []
+    for head, said in parts.items():
+        lines += [Text(head, "bold"), *said] if said else []
+    return lines
+
+
+def _settings(plan: PlanRecord, episode: Episode, suggested: bool) -> list[str]:
+    from tether._foundation.words import counted
+    from tether.explanation.terms import limits_in_words
+
+    mdp = plan.cf.mdp
+    about = f"{episode.model}: {counted(mdp.n_states, 'state')}, {counted(mdp.n_actions, 'action')}"
+    where = "" if episode.path is None else f" from {episode.path}"
+    about += f"; an episode of {counted(plan.T, 'step')}{where}."
+    return [about, limits_in_words(plan, suggested)]

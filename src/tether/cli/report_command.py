@@ -1,0 +1,95 @@
+"""``tether report``: the answer as one HTML file that can be mailed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tether.cli.json_output import print_json
+from tether.cli.options import (
+    Episode,
+    PlanOptions,
+    about_an_episode,
+    as_json,
+    with_certificate,
+    with_draws,
+    with_limits_and_risk,
+    with_names,
+)
+
+__all__ = ["report"]
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tether report case:sepsis -k 8 -m 3 -o patient.html
+  tether report model.csv path.csv -k 3 -m 2 --title "Ward 7, bed 2\""""
+)
+@with_limits_and_risk
+@about_an_episode
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default="report.html",
+    show_default=True,
+    help="Where to write it.",
+)
+@click.option("--title", help="The title of the page.")
+@click.option("--features", metavar="NAMES", help="Parts of the states to draw over time: S,I.  [default: all]")
+@with_names
+@with_draws
+@with_certificate
+@as_json
+def report(
+    episode: Episode,
+    limits: PlanOptions,
+    output: Path,
+    title: str | None,
+    features: str | None,
+    episode_name: str | None,
+    step_name: str | None,
+    draws: int | None,
+    seed: int,
+    certificate: bool,
+    as_json: bool,
+) -> None:
+    """Write the answer as one HTML file, with figures.
+
+    The file needs no network and has no script. Without -k, the report is about the shortest tether that is enough.
+    """
+    from tether.cli.screen import progress, put
+    from tether.explanation.answer_data import plan_data
+    from tether.views.report import report as write
+
+    nouns = episode.nouns(episode_name, step_name)
+    cf = episode.replay()
+    plan = limits.plan(cf, every_k=True)
+    with progress() as say:
+        say(f"writing {output}")
+        write(
+            plan,
+            output,
+            title=title or episode.title(nouns.episode),
+            nouns=nouns,
+            features=None if features is None else [name.strip() for name in features.split(",")],
+            certificate=certificate,
+            draws=draws,
+            rng=seed,
+            about={"model file": episode.model, "path file": episode.path_source},
+        )
+    size = output.stat().st_size
+    if as_json:
+        print_json(
+            "report",
+            **episode.named,
+            **plan_data(plan),
+            value=plan.value,
+            observed_value=plan.observed_value,
+            file=str(output),
+            bytes=size,
+        )
+    else:
+        put(f"k = {plan.k}, m = {plan.m}. Written to {output} ({size / 1000:.0f} kB).")

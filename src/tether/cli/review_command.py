@@ -1,0 +1,124 @@
+"""``tether review``: mistake or luck, step by step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tether.cli.options import Episode, about_an_episode, as_json, with_objective
+from tether.cli.parsing import renamed_columns
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tether.explanation.mistakes import Review, ReviewedStep
+
+__all__ = ["review"]
+
+_STANDARDS = ("best", "usual")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  tether review case:sepsis
+  tether review case:grid-world --objective 'avoid danger'
+  tether review clinic log.csv#17 --against usual
+  tether review model.csv path.csv --json"""
+)
+@about_an_episode
+@click.option(
+    "--against",
+    metavar="POLICY",
+    default="best",
+    show_default=True,
+    help="What decisions are judged against: best, usual (for a learned model, as often as in its log), random, or a "
+    "file, as in tether evaluate.",
+)
+@click.option("--policy-column", "policy_columns", multiple=True, callback=renamed_columns, metavar="OURS=YOURS",
+              help="A column of the policy's file that has another name.")  # fmt: skip
+@with_objective
+@as_json
+def review(
+    episode: Episode,
+    against: str,
+    policy_columns: dict[str, str],
+    objective: Any,
+    minimise: bool,
+    as_json: bool,
+) -> None:
+    """Mistake or luck?
+
+    What each decision cost, judged by what could be known at the time: the model and the state. And what chance added.
+    One row per step. Expected, less mistakes, plus luck is what happened.
+    """
+    from tether._foundation.words import shown
+    from tether.cli.json_output import print_json
+    from tether.cli.screen import progress, put
+    from tether.explanation.answer_data import objective_data
+    from tether.io.sources import open_policy
+
+    cf = episode.replay()
+    with progress() as say:
+        say("solving the model")
+        policy = against if against in _STANDARDS else open_policy(against, cf, columns=policy_columns)
+        found = cf.review(policy, objective=objective, minimise=minimise)
+        sentences = found.sentences(str if as_json else shown)
+    if as_json:
+        numbers = ("expected", "mistakes", "claimed", "luck", "observed", "unlike", "foreseeable", "outcome", "steps")
+        print_json(
+            "review",
+            **episode.named,
+            T=cf.T,
+            against=against,
+            horizon=found.horizon,
+            **objective_data(objective, minimise),
+            discount=cf.mdp.discount,
+            **{name: getattr(found, name) for name in numbers},
+            sentences=sentences,
+        )
+        return
+    put(*sentences, "")
+    put(_table(found))
+    put(_legend(found), style="dim")
+
+
+def _table(found: Review) -> Table:
+    from tether.cli.screen import decimals, plain_table
+
+    table = plain_table("t", "done", _instead(found), "expected", "mistake", "luck", right=[0, 3, 4, 5])
+    steps = [step for step in found.steps if step.action is not None]
+    places = decimals(value for step in found.steps for value in (step.expected, step.mistake, step.luck))
+    for step in steps:
+        table.add_row(str(step.t), *_cells(step, places))
+    if len(steps) < found.T:
+        first = next(step.t for step in found.steps if step.action is None)
+        last = found.T - 1
+        table.add_row(str(first) if first == last else f"{first}–{last}", "ended: nothing to decide")
+    return table
+
+
+def _instead(found: Review) -> str:
+    return "better" if found.is_best else "the policy"
+
+
+def _cells(step: ReviewedStep, places: int) -> list[str]:
+    from tether._foundation.words import shown
+    from tether.cli.screen import signed
+
+    better = shown(step.best) if step.best != step.action else ""
+    cost = f"{step.mistake:,.{places}f}" if step.mistake else "0"
+    return [shown(step.action), better, f"{step.expected:,.{places}f}", cost, signed(step.luck, places)]
+
+
+def _legend(found: Review) -> str:
+    value = "the return" if found.objective is None else f"the chance that {found.objective.in_words}"
+    mistake = "what the decision cost"
+    if not found.is_best:
+        mistake += ", compared with the policy; negative where it gained"
+    sentences = [f"expected: {value} from here on, before the decision.", f"mistake: {mistake}."]
+    sentences.append("luck: what the outcome added.")
+    if found.mdp.discount < 1:
+        sentences.append("Later steps count less, by the discount.")
+    return " ".join(sentences)

@@ -1,0 +1,175 @@
+"""The table of an explanation: one row per step, what happened beside what the plan would do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from tether._foundation.words import percent, shown, strength_in_words
+from tether.cli.screen import decimals, plain_table, signed
+from tether.explanation.state_words import differences, outcome_name, short
+from tether.observation.changes import changes_something
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tether.explanation.steps import ExplainedStep
+    from tether.model.model_record import ModelRecord
+    from tether.model.properties import Property
+    from tether.observation.path import Path
+
+__all__ = ["legend", "path_table", "steps_table"]
+
+_OF_INFLUENCE = "strength: the part of the probability that the observation moves. influenced: the test that k counts."
+
+_CHANGED = "bold dark_orange3"
+"""How an action that is changed looks on a terminal with colours."""
+
+_RARE = 0.05
+"""Less likely changes than this are not shown beside the action in the likeliest state."""
+
+
+def legend(
+    steps: Sequence[ExplainedStep], objective: Property | None = None, luck: bool = True, minimise: bool = False
+) -> str:
+    """What the marks and columns of a table are, for the return or for a property; see `steps_table`."""
+    value = "return" if objective is None else f"chance that {objective.in_words},"
+    sentences = []
+    if any(_is_changed(step) or _is_changed_elsewhere(step) for step in steps):
+        elsewhere = any(map(_is_changed_elsewhere, steps))
+        sentences.append(
+            f"* the action changes{'; elsewhere: in other states than the likeliest' if elsewhere else ''}."
+        )
+    if not all(_is_certain(step) for step in steps):
+        sentences.append("% how likely, where it is not certain.")
+    if minimise:
+        sentences.append(f"gain: what the step takes from the {value} against what was observed.")
+    else:
+        sentences.append(f"gain: what the step adds to the {value} over what was observed.")
+    return " ".join([*sentences, _OF_INFLUENCE] if luck else sentences)
+
+
+def steps_table(steps: Sequence[ExplainedStep], who: str = "the plan", luck: bool = True) -> Table:
+    """One row per step: what happened, what ``who`` would do, what it gains, its strength, whether it is influenced.
+
+    Without ``luck`` no step is random: the observation can influence nothing, and there is no column of influence.
+    """
+    in_full = short([step.observed_state for step in steps] + [step.state for step in steps])
+    places = decimals(step.gain for step in steps)
+    of_influence = ("strength", "influenced") if luck else ()
+    table = plain_table("t", "what happened", who, "gain", *of_influence, right=[0, *range(3, 4 + len(of_influence))])
+    for step, before in zip(steps, [None, *steps[:-1]], strict=True):
+        table.add_row(
+            str(step.t),
+            _happened(step, before, in_full),
+            _planned(step, in_full),
+            signed(step.gain, places),
+            *(_influence(step) if luck else ()),
+            style="" if _is_changed(step) or _is_changed_elsewhere(step) else "dim",
+        )
+    return table
+
+
+def path_table(mdp: ModelRecord, path: Path, observed: Path) -> Table:
+    """One row per step of an episode that might have been, beside the observed one; outcomes by their names."""
+    in_full = short([*path.states, *observed.states])
+    table = plain_table("t", "state and action", right=[0])
+    for t, state in enumerate(path.states):
+        seen = observed.states[t] if t < len(observed.states) else None
+        outcome = outcome_name(mdp, [state])
+        if outcome is not None:
+            outcome = _outcome(state, outcome, in_full)
+        if t == path.T:
+            table.add_row(str(t), outcome or shown(state))
+            continue
+        text = shown(state) if in_full or seen is None else differences(state, seen)
+        text = "the same" if state == seen and outcome is None else outcome or text
+        action, done = path.actions[t], observed.actions[t]
+        changes = _changes_something(mdp, t, state, action, done)
+        table.add_row(
+            str(t), _with_action(text, f"{shown(action)}{'*' if changes else ''}", _CHANGED if changes else "")
+        )
+    return table
+
+
+def _changes_something(mdp: ModelRecord, t: int, state: Any, action: Any, done: Any) -> bool:
+    s, pair = mdp.state_index(state), mdp.pair_index(state, action)
+    return bool(changes_something(mdp.form, t, np.array([s]), np.array([pair]), mdp.actions.find(done))[0])
+
+
+def _happened(step: ExplainedStep, before: ExplainedStep | None, in_full: bool) -> Text:
+    if step.observed_state is None:
+        state = "not recorded"
+    elif step.observed_outcome is not None:
+        state = _outcome(step.observed_state, step.observed_outcome, in_full)
+    elif in_full or before is None or step.observed_action is None:
+        state = shown(step.observed_state)
+    else:
+        state = differences(step.observed_state, before.observed_state) or "as before"
+    return _with_action(state, "" if step.observed_action is None else shown(step.observed_action))
+
+
+def _planned(step: ExplainedStep, in_full: bool) -> Text:
+    same = step.state == step.observed_state
+    if step.outcome is not None:
+        alone = abs((step.outcome_probability or 0.0) - step.state_probability) <= 1e-9
+        state = _outcome(step.state, step.outcome, in_full and alone)
+    elif same and step.action is not None:
+        state = "the same"
+    elif in_full or step.observed_state is None or step.action is None:
+        state = shown(step.state)
+    else:
+        state = differences(step.state, step.observed_state)
+    likely = step.state_probability if step.outcome_probability is None else step.outcome_probability
+    state += _unless_certain(likely)
+    if _is_changed_elsewhere(step):
+        there = "" if step.action is None else f"{shown(step.action)}{_unless_certain(step.action_probability)}"
+        text = _with_action(state, there)
+        return text.append("; elsewhere ").append(f"{shown(step.instead)}*", style=_CHANGED)
+    if step.action is None or (same and step.action == step.observed_action):
+        return Text(state)
+    changes = _is_changed(step)
+    action = f"{shown(step.action)}{'*' if changes else ''}{_unless_certain(step.action_probability)}"
+    return _with_action(state, action, _CHANGED if changes else "")
+
+
+def _is_certain(step: ExplainedStep) -> bool:
+    return step.state_probability > 1 - 1e-9 and (step.action is None or step.action_probability > 1 - 1e-9)
+
+
+def _is_changed(step: ExplainedStep) -> bool:
+    """Whether another action is taken in the likeliest state."""
+    return step.action is not None and step.action != step.observed_action
+
+
+def _is_changed_elsewhere(step: ExplainedStep) -> bool:
+    """Whether another action is taken, and not so rarely, in other states than the likeliest only."""
+    return step.changed > _RARE and not _is_changed(step)
+
+
+def _outcome(state: Any, name: str, in_full: bool) -> str:
+    """An outcome by its name, after the name of its state if that is short, so that no two outcomes look the same."""
+    return f"{shown(state)}, {shown(name)}" if in_full and shown(state) != shown(name) else shown(name)
+
+
+def _with_action(state: str, action: str, style: str = "") -> Text:
+    text = Text(state)
+    if action:
+        text.append(" → ")
+        text.append(action, style=style)
+    return text
+
+
+def _unless_certain(share: float) -> str:
+    return "" if share > 1 - 1e-9 else f" ({percent(share, short=True)})"
+
+
+def _influence(step: ExplainedStep) -> tuple[str, str]:
+    """Strength, and whether the step is influenced by the test that k counts."""
+    if step.observed_action is None:
+        return "", ""
+    sure = "no" if step.influenced < 1e-9 else "yes" if step.influenced > 1 - 1e-9 else percent(step.influenced, True)
+    return strength_in_words(step.strength, short=True), sure

@@ -1,0 +1,268 @@
+"""Three questions, three short verdicts, always in this order: mistake or luck? about this episode? how sure?
+
+They are what a page, the terminal and a notebook say first. Everything in them comes from records: the review
+(`tether.review`), the replay (`tether.explanation.replay`), the certificate (`Plan.certify`), the risk (`Plan.risk`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from tether._foundation.rounding import ROUNDING, rounding_of
+from tether._foundation.words import counted, percent, three_digits
+from tether.evaluation.plan_risk import risk_of
+from tether.evaluation.tailoring import about_plan
+from tether.explanation.about_episode import RARE, left_to_chance, strength
+from tether.explanation.evidence import learned_sentences
+from tether.explanation.replay import Replay, of_hundred
+from tether.explanation.reviewing import outcome_noun, review_verdict, review_word
+
+if TYPE_CHECKING:
+    from tether.explanation.explain import Explanation
+    from tether.explanation.mistakes import Review
+
+__all__ = ["Nouns", "Verdict", "Verdicts", "hindsight_in_words", "verdicts_of"]
+
+Name = Callable[[Any], str]
+
+_LUCK = "Mistake or luck?"
+
+_LISTED = 3
+"""How many changes the sentence about them lists."""
+
+_LITTLE, _MUCH = 0.25, 0.75
+"""Below this share of averted outcomes hindsight helps a little; from that on it helps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nouns:
+    """What a log calls an episode and a step: ``Nouns("patient", "hour")``.
+
+    Examples
+    --------
+    >>> Nouns("patient", "hour")("Tied to this episode up to step 2, of 10 steps.")
+    'Tied to this patient up to hour 2, of 10 hours.'
+    """
+
+    episode: str = "episode"
+    step: str = "step"
+
+    def __call__(self, text: str) -> str:
+        for word, other in (("episode", self.episode), ("step", self.step)):
+            if other != word:
+                text = re.sub(rf"\b{word}(s?)\b", rf"{other}\1", text)
+                text = re.sub(rf"\b{word.capitalize()}(s?)\b", rf"{other.capitalize()}\1", text)
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer to one question: a word or two, then the sentences for it.
+
+    Examples
+    --------
+    >>> import tether
+    >>> grid = tether.cases.grid_world()
+    >>> about = tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=1).explain().verdicts().about
+    >>> about.question, about.word
+    ('About this episode?', 'Hardly.')
+    """
+
+    question: str
+    word: str
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """What is said first about a plan.
+
+    Attributes
+    ----------
+    ended : str
+        The length of the episode, and how it ended.
+    foreseen, hindsight : str
+        Whether other decisions would have helped: with what could be known then, and with hindsight.
+    change : str
+        What the plan changes.
+    luck, about, sure : Verdict
+        Mistake or luck? About this episode? How sure?
+
+    Examples
+    --------
+    >>> import tether
+    >>> patient = tether.cases.sepsis()
+    >>> found = tether.counterfactual(patient.mdp, patient.path).plan(k=9, m=2).explain().verdicts(str)
+    >>> found.ended
+    '10 steps, died at step 3'
+    >>> found.foreseen, found.hindsight
+    ('Knowing what could be known then: no.', 'With hindsight: a little, 85 of 100 replays still end in death.')
+    >>> [one.word for one in found]
+    ['Luck.', 'Hardly.', 'Not sure.']
+    """
+
+    ended: str
+    foreseen: str
+    hindsight: str
+    change: str
+    luck: Verdict
+    about: Verdict
+    sure: Verdict
+
+    def __iter__(self) -> Iterator[Verdict]:
+        return iter((self.luck, self.about, self.sure))
+
+
+def verdicts_of(explanation: Explanation, name: Name, nouns: Nouns | None = None) -> Verdicts:
+    """What is said first about an explained plan; ``name`` turns a name into text."""
+    say, review = nouns or Nouns(), explanation.review
+    replay = explanation.replay(name)
+    if review is None:
+        luck = Verdict(_LUCK, "Not known.", ("The plain model has no value: a state without actions can be reached.",))
+    else:
+        luck = Verdict(_LUCK, review_word(review), tuple(review_verdict(review, name)))
+    found = Verdicts(
+        _ended(replay),
+        _foreseen(review, name),
+        hindsight_in_words(explanation, replay),
+        _changes(explanation, replay, name),
+        luck,
+        _about(explanation, replay),
+        _sure(explanation, name),
+    )
+    if nouns is None:
+        return found
+    three = (Verdict(say(one.question), say(one.word), tuple(map(say, one.sentences))) for one in found)
+    return Verdicts(say(found.ended), say(found.foreseen), say(found.hindsight), say(found.change), *three)
+
+
+def _ended(replay: Replay) -> str:
+    steps = counted(replay.T, "step")
+    if replay.ended is None or replay.outcome is None:
+        return steps
+    return f"{steps}, {replay.outcome} at step {replay.ended}"
+
+
+def _foreseen(review: Review | None, name: Name) -> str:
+    then = "Knowing what could be known then:"
+    if review is None:
+        return f"{then} not known."
+    worst = review.largest()
+    if worst is not None:
+        return f"{then} yes, {name(worst.best)} instead of {name(worst.action)} at step {worst.t}."
+    if review.mistakes > rounding_of(review.expected, review.observed):
+        return f"{then} the log does not show it."
+    return f"{then} no."
+
+
+def hindsight_in_words(explanation: Explanation, replay: Replay) -> str:
+    """What hindsight would have changed, in outcomes; in the expected score, where there are none."""
+    plan = explanation.plan
+    if not explanation.changes:
+        return "With hindsight: no, not within these limits."
+    happened = next((one for one in replay.endings if one.name == replay.outcome), None)
+    if happened is not None and happened.chance[-1] < 1 - ROUNDING:
+        left = float(happened.chance[-1])
+        if happened.side == "good":
+            return f"With hindsight: a higher expected score, but only {of_hundred(left)} of 100 replays end so well."
+        much = "a little, " if 1 - left < _LITTLE else "in part, " if 1 - left < _MUCH else "yes, "
+        noun = outcome_noun(happened.name)
+        end = f"in {noun}" if noun else f"so ({happened.name})"
+        still = f"{of_hundred(left)} of 100 replays still end {end}" if left > ROUNDING else f"no replay ends {end}"
+        return f"With hindsight: {much}{still}."
+    if plan.objective is not None:
+        before, after = percent(plan.observed_value), percent(plan.value)
+        return f"With hindsight: the chance that {plan.objective.in_words} is {after} instead of {before}."
+    before, after = three_digits(plan.observed_value), three_digits(plan.value)
+    return f"With hindsight: an expected score (return) of {after} instead of {before}."
+
+
+def _changes(explanation: Explanation, replay: Replay, name: Name) -> str:
+    """What the plan changes; no action is said to replace one after the end of the observed episode."""
+    if not explanation.changes:
+        return "Nothing is changed: no plan within these limits does better than what was done."
+    usual = [step for step in explanation.changes if step.changed >= RARE] or list(explanation.changes)
+    listed: list[str] = []
+    told = 0
+    for (instead, done, over), group in groupby(usual, key=lambda step: _kind(step, replay)):
+        steps = list(group)
+        if len(listed) == _LISTED:
+            break
+        told += len(steps)
+        first, last = steps[0].t, steps[-1].t
+        when = f"at step {first}" if first == last else f"from step {first} to {last}"
+        share = max(step.changed for step in steps)
+        often = "" if share > 0.9995 else " if it is not over by then" if over else f" ({percent(share)})"
+        listed.append(f"{name(instead)}{'' if over else f' instead of {name(done)}'} {when}{often}")
+    left = len(explanation.changes) - told
+    more = f"; and changes at {counted(left, 'other step')}" if left else ""
+    return f"With hindsight, the best change within the limits: {'; '.join(listed)}{more}."
+
+
+def _kind(step: Any, replay: Replay) -> tuple[Any, Any, bool]:
+    over = replay.ended is not None and step.t >= replay.ended
+    return step.instead, None if over else step.observed_action, over
+
+
+def _about(explanation: Explanation, replay: Replay) -> Verdict:
+    question, plan = "About this episode?", explanation.plan
+    if not left_to_chance(plan.asked, explanation.outlook.chain):
+        return Verdict(question, "Yes.", (strength(plan.asked, explanation.outlook, explanation.steps),))
+    if replay.first_change is None:
+        return Verdict(question, "Yes.", ("Nothing is changed: it is this episode.",))
+    share, until = about_plan(plan), replay.tied_until
+    word = "Yes." if share >= 0.5 else "Partly." if share >= 0.1 else "Hardly." if until else "No."
+    nearly = "nearly " if (replay.strength[until:] > ROUNDING).any() else ""
+    if until == replay.T:
+        sentence = "Tied to this episode at every step."
+    elif until == 0:
+        sentence = f"From the first step on, it is {nearly}what the model expects of anyone."
+    else:
+        sentence = (
+            f"Tied to this episode up to step {until}; after that it is {nearly}what the model expects of anyone."
+        )
+    more = f"From the first change on, {percent(share)} of it is about this episode." if share > ROUNDING else ""
+    return Verdict(question, word, (sentence, more) if more else (sentence,))
+
+
+_SURE = {
+    "holds": ("Yes, if the model is right.", "Something is gained on average, whatever causal model fits."),
+    "holds if stable": ("Fairly.", "Something is gained on average under every stable causal model that fits."),
+    "never worse": (
+        "Not sure.",
+        "On average it could not have been worse. That it is better rests on an assumption that no data can test.",
+    ),
+    "never worse if stable": (
+        "Not sure.",
+        "That it is better rests on an assumption that no data can test; without it, it could do harm.",
+    ),
+    "seen too rarely": (
+        "Not sure.",
+        "An advised action is so rare in the log that what it leads to is hardly known.",
+    ),
+    "could do harm": (
+        "No: it could do harm.",
+        "Under another causal model that fits as well, it is worse on average than what was done.",
+    ),
+}
+"""A word and a sentence for each verdict of a certificate."""
+
+
+def _sure(explanation: Explanation, name: Name) -> Verdict:
+    plan, found = explanation.plan, explanation.certificate
+    if not explanation.changes:
+        return Verdict("How sure?", "Certain.", ("Nothing is changed, so nothing rests on an assumption.",))
+    if found is None:
+        why = explanation.uncertified or "Other causal models were not considered."
+        word, said = "Not checked.", [why]
+    else:
+        word, said = _SURE[found.verdict][0], [_SURE[found.verdict][1]]
+    if found is not None and plan.objective is None:
+        worse = risk_of(plan).worse
+        if worse > 0.005:
+            said.append(f"In {of_hundred(worse)} of 100 replays it ends with a lower score than what happened.")
+    return Verdict("How sure?", word, (*said, *learned_sentences(explanation, name)[:1]))

@@ -1,0 +1,176 @@
+"""Storm's models in memory, and files that only Storm can build a model from: PRISM's language, JANI and UMB.
+
+A model passes between the two programs as DRN, Storm's own explicit format, in a temporary file. So names, rewards and
+labels are those of `tether.io.read_drn` and `tether.io.write_drn`.
+
+stormpy is an extra, ``pip install 'tether[storm]'``. Without it, an error says how to make an explicit file.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from tether.errors import Problem, QueryError
+from tether.io.drn import read_drn, write_drn
+from tether.io.files import File, file_error
+from tether.mdp import MDP
+
+__all__ = ["from_stormpy", "read_storm", "to_stormpy"]
+
+_DIGITS = 17
+"""A double that is written with so many digits is read as the same double."""
+
+_EXPORT = {
+    ".jani": "storm --jani {file} --buildfull --exportbuild {stem}.drn",
+    ".umb": "storm --explicit-umb {file} --exportbuild {stem}.drn",
+}
+_EXPORT_PRISM = (
+    "prism {file} -exportmodel {stem}.all, which writes {stem}.tra and the files beside it; or "
+    "storm --prism {file} --buildfull --exportbuild {stem}.drn"
+)
+
+
+def from_stormpy(model: Any, *, reward_model: str | Literal[False] | None = None) -> MDP:
+    """Build a model from one of stormpy's, a sparse MDP or DTMC.
+
+    Parameters
+    ----------
+    model : stormpy sparse model
+        With choice labels and state valuations, if actions and states are to have names.
+    reward_model : str or False, optional
+        Which reward model to take, if there are several; False for none.
+
+    Returns
+    -------
+    MDP
+        Named as `tether.io.read_drn` names it.
+
+    Examples
+    --------
+    A program that builds a model with stormpy goes on with ``tether.io.from_stormpy(model)``, and back with
+    ``tether.io.to_stormpy(mdp)``:
+
+    >>> import tether
+    >>> mdp = tether.cases.grid_world().mdp
+    >>> tether.io.from_stormpy(tether.io.to_stormpy(mdp)).n_pairs == mdp.n_pairs  # doctest: +SKIP
+    True
+    """
+    storm = _stormpy("a model of stormpy")
+    options = storm.io.DirectEncodingExporterOptions()
+    options.output_precision = _DIGITS
+    with _drn_file() as file:
+        storm.io.export_to_drn(model, str(file), options=options)
+        return read_drn(file, reward_model=reward_model)
+
+
+def to_stormpy(mdp: MDP, *, mean_rewards: bool = False) -> Any:
+    """A stormpy sparse MDP of a model: what `tether.io.write_drn` writes, built by Storm.
+
+    Parameters
+    ----------
+    mdp : MDP
+        With rewards R(s, a) that do not depend on time.
+    mean_rewards : bool
+        Give the means of rewards R(s, a, s').
+
+    Examples
+    --------
+    >>> import tether
+    >>> tether.io.to_stormpy(tether.cases.grid_world().mdp).nr_states  # doctest: +SKIP
+    16
+    """
+    storm = _stormpy("a model of stormpy")
+    options = storm.io.DirectEncodingParserOptions()
+    options.build_choice_labeling = True
+    with _drn_file() as file:
+        write_drn(mdp, file, mean_rewards=mean_rewards)
+        return storm.build_model_from_drn(str(file), options=options)
+
+
+def read_storm(
+    file: File,
+    *,
+    constants: str | Mapping[str, Any] | None = None,
+    reward_model: str | Literal[False] | None = None,
+) -> MDP:
+    """Build a model from a file in PRISM's language (``.nm``, ``.prism``), JANI or UMB, with Storm.
+
+    Parameters
+    ----------
+    file : path
+    constants : str or mapping, optional
+        Values of the constants that the file leaves open: ``"N=3,p=0.5"``.
+    reward_model : str or False, optional
+        Which reward model to take, if there are several; False for none.
+
+    Examples
+    --------
+    ``tether.io.read_storm("robot.nm", constants="N=3")``, or on the command line ``tether check robot.nm --constants
+    N=3``.
+    """
+    path = Path(os.fspath(file))
+    suffix = path.suffix.lower()
+    command = _EXPORT.get(suffix, _EXPORT_PRISM).format(file=path.name, stem=path.stem)
+    storm = _stormpy(f"the file {path.name}", command, file)
+    if not path.is_file():
+        raise file_error(file, Problem("there is no such file"))
+    try:
+        model = _umb(storm, path) if suffix == ".umb" else _built(storm, file, path, constants)
+    except (RuntimeError, storm.exceptions.StormError) as error:  # Storm's C++ exceptions come as RuntimeError
+        raise file_error(
+            file, Problem(f"Storm cannot build a model from it: {' '.join(str(error).split())}")
+        ) from error
+    return from_stormpy(model, reward_model=reward_model)
+
+
+def _umb(storm: Any, path: Path) -> Any:
+    options = storm.io.UmbImportOptions()
+    options.build_choice_labeling = options.build_state_valuations = True
+    return storm.build_model_from_umb(str(path), options=options)
+
+
+def _built(storm: Any, file: File, path: Path, constants: str | Mapping[str, Any] | None) -> Any:
+    """The model of a program, with every state, label and reward model."""
+    if path.suffix.lower() == ".jani":
+        program = storm.parse_jani_model(str(path))[0]
+    else:
+        program = storm.parse_prism_program(str(path), prism_compatibility=True)
+    if constants:
+        program = storm.instantiate_constants(program, constants)[0]
+    if program.has_undefined_constants:
+        named = "undefined constants"
+        if hasattr(program, "get_undefined_constants"):
+            named = f"constants without a value: {', '.join(one.name for one in program.get_undefined_constants())}"
+        raise file_error(
+            file, Problem(f"the model has {named}", fix="give them: constants='N=3'", argument="constants")
+        )
+    options = storm.BuilderOptions(build_full=True)
+    options.set_build_choice_labels(True)
+    options.set_build_state_valuations(True)
+    options.set_build_all_labels(True)
+    options.set_build_all_reward_models(True)
+    return storm.build_model(program, options=options)
+
+
+def _stormpy(what: str, command: str = "", file: File | None = None) -> Any:
+    """stormpy, or an error that says how to do without it."""
+    try:
+        import stormpy
+        import stormpy.io
+    except ImportError as error:
+        message = f"{what} needs stormpy, which is not installed"
+        fix = "pip install 'tether[storm]'" + (f"; or export an explicit file: {command}" if command else "")
+        problem = Problem(message, fix=fix)
+        raise (QueryError(problem) if file is None else file_error(file, problem)) from error
+    return stormpy
+
+
+@contextmanager
+def _drn_file() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="tether-") as folder:
+        yield Path(folder, "model.drn")

@@ -1,0 +1,120 @@
+"""Plans, sweeps and fronts as Arrow tables: one row per node, per k and m, per point."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrow import NameColumn
+from tether.conditioning.layers import replay
+from tether.model.form import pair_states
+from tether.observation.changes import is_change
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from tether.plan.pareto import Front
+    from tether.plan.plan_record import PlanRecord
+    from tether.plan.sweep import Sweep
+
+__all__ = ["front_table", "plan_table", "sweep_table"]
+
+
+def plan_table(plan: PlanRecord) -> pyarrow.Table:
+    """One row per node that the plan covers; see `Plan.to_arrow`."""
+    import pyarrow as pa
+
+    cf, chain = plan.cf, plan.covered
+    actions = NameColumn(cf.mdp.actions)
+    sizes = [visits.size for visits in chain.visits]
+    # No action is taken at T, nor after the plan's objective is decided.
+    last = np.concatenate([*(chain.at_rest(t) for t in range(plan.T)), np.ones(sizes[-1], dtype=bool)])
+
+    def each(parts: list[Any], kind: Any) -> Any:
+        """A column over the nodes of t < T, empty if no action is taken."""
+        padded = np.concatenate([*parts, np.zeros(sizes[-1], dtype=kind)])
+        return pa.array(padded, mask=last)
+
+    pairs = [taken.pairs for taken in chain.taken]
+    chosen = [cf.mdp.form.pair_action[some].astype(np.int64) for some in pairs]
+    seen = [np.full(some.size, cf.observation.actions[t]) for t, some in enumerate(pairs)]
+    columns = {
+        "t": pa.array(np.repeat(np.arange(plan.T + 1), sizes)),
+        "state": NameColumn(cf.mdp.states).take(np.concatenate([visits.states for visits in chain.visits])),
+        "changes_left": pa.array(np.concatenate([visits.changes for visits in chain.visits])),
+        "uninfluenced": pa.array(np.concatenate([visits.runs for visits in chain.visits])),
+        "probability": pa.array(np.concatenate(_probabilities(plan))),
+        "action": actions.take(np.concatenate(chosen), last),
+        "observed_action": actions.take(np.concatenate(seen), last),
+        "changed": each([_changes(plan, t, some) for t, some in enumerate(pairs)], bool),
+        "influenced": each([np.isin(some, plan.influenced[t]) for t, some in enumerate(pairs)], bool),
+        "strength": each([_strengths(plan, t, some) for t, some in enumerate(pairs)], float),
+    }
+    if plan.rule != "assured":  # only this rule uses it
+        del columns["uninfluenced"]
+    return pa.table(columns)
+
+
+def sweep_table(table: Sweep) -> pyarrow.Table:
+    """One row per k and m; see `Sweep.to_arrow`."""
+    import pyarrow as pa
+
+    rows, columns = table.values.shape
+    measured = {"about_episode": table.about_episode, "std": table.std}
+    return pa.table(
+        {
+            "k": np.repeat(table.ks, columns),
+            "m": np.tile(table.ms, rows),
+            "value": np.ascontiguousarray(table.values).reshape(-1),
+            "gain": table.gains.reshape(-1),
+            "size": np.repeat(table.sizes, columns),
+            **{name: np.ascontiguousarray(one).reshape(-1) for name, one in measured.items() if one is not None},
+        }
+    )
+
+
+def front_table(front: Front) -> pyarrow.Table:
+    """One row per point; see `Front.to_arrow`."""
+    import pyarrow as pa
+
+    return pa.table(
+        {
+            "price": np.array([point.price for point in front.points]),
+            "value": front.values,
+            str(front.against): front.measures,
+            "k": np.array([point.plan.k for point in front.points]),
+            "m": np.array([point.plan.m for point in front.points]),
+        }
+    )
+
+
+def _changes(plan: PlanRecord, t: int, pairs: Ints) -> Any:
+    """Whether the plan changes the observed action in each node."""
+    decided, visits = plan.covered.taken[t], plan.covered.visits[t]
+    return is_change(plan.cf.mdp.form, visits.states[decided.source], pairs, int(plan.cf.observation.actions[t]))
+
+
+def _probabilities(plan: PlanRecord) -> list[Floats]:
+    """The probability of each node that the plan covers, at each time; 0 where its own mechanism never leads."""
+    found = []
+    for covered, visits, mass in zip(plan.covered.visits, plan.chain.visits, plan.chain.occupancy(), strict=True):
+        probability = np.zeros(covered.size)
+        probability[covered.locate(visits)] = mass
+        found.append(probability)
+    return found
+
+
+def _strengths(plan: PlanRecord, t: int, pairs: Ints) -> Any:
+    """Total variation between the counterfactual and the nominal row of each pair."""
+    cf = plan.cf
+    layer, posterior = cf.graph.layers[t], cf.posteriors[t]
+    at, strength = layer.edits.locate(pairs), np.zeros(pairs.size)
+    strength[at >= 0] = layer.edits.strengths(at[at >= 0])
+    # Rows of states that the mechanism never leads to are not stored.
+    beyond = np.flatnonzero(~np.isin(pair_states(cf.mdp.form.pair_start, pairs), layer.states))
+    if beyond.size and posterior is not None:
+        distinct, place = np.unique(pairs[beyond], return_inverse=True)
+        strength[beyond] = replay(cf.mdp, posterior, distinct).strength[place]
+    return strength

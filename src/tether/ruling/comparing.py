@@ -1,0 +1,237 @@
+"""Groups of episodes compared: how they ended, mistakes and luck; and what is left after their case mix.
+
+What was to be expected of an episode is the value of usual practice, of all groups together, from its first state. A
+group whose patients were more ill when they came has a lower expectation; what is left is how it did beyond that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._foundation.arrays import Floats
+from tether._foundation.arrow import Tabular
+from tether._foundation.markup import html_table, paragraphs
+from tether._foundation.words import counted, percent, shown, three_digits
+from tether.errors import Problem, QueryError
+from tether.evaluation.review import horizons, review_batch
+from tether.io.names_as_text import text_of
+from tether.logs.batches import Log
+from tether.logs.extra_columns import extras_of
+from tether.mdp import MDP
+from tether.model.properties import Property
+from tether.plan.standard import Standard
+from tether.ruling.counting import count_log
+from tether.ruling.recorded import Recorded, RuleWorld, bad_states
+from tether.ruling.searching import Part
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["ComparedGroup", "Comparison", "compare_groups"]
+
+_Z = 1.6448536269514722
+"""Half the width of a 90 % interval, in standard errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedGroup:
+    """One group: means per episode, each with its 90 % interval (mean, low, high).
+
+    Attributes
+    ----------
+    group : value of the column
+    episodes : int
+    bad : tuple of float
+        The share of episodes with a bad end.
+    observed, expected : tuple of float
+        The return, and what was to be expected of usual practice from the first states.
+    mistakes, luck : tuple of float
+        What mistakes cost, and what chance added, against the best of the model.
+    beyond : tuple of float
+        Observed less expected: how the group did after its case mix.
+    bad_beyond : tuple of float
+        Bad ends less those to be expected.
+    difference : tuple of float
+        ``beyond`` of this group less that of all others.
+
+    Examples
+    --------
+    >>> zero = (0.0, -1.0, 1.0)
+    >>> ComparedGroup("A", 20, (0.5, 0.3, 0.7), *[zero] * 7).differs
+    False
+    """
+
+    group: Any
+    episodes: int
+    bad: tuple[float, float, float]
+    observed: tuple[float, float, float]
+    expected: tuple[float, float, float]
+    mistakes: tuple[float, float, float]
+    luck: tuple[float, float, float]
+    beyond: tuple[float, float, float]
+    bad_beyond: tuple[float, float, float]
+    difference: tuple[float, float, float]
+
+    @property
+    def differs(self) -> bool:
+        """Whether the interval of the difference leaves out 0."""
+        return self.difference[1] > 0 or self.difference[2] < 0
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison(Tabular):
+    """Groups of episodes compared; made by `tether.compare`.
+
+    Attributes
+    ----------
+    by : str
+        The column.
+    groups : tuple of ComparedGroup
+    bad : str
+        What counts as a bad end.
+    missing : int
+        Episodes without a value in the column; they are left out.
+
+    Examples
+    --------
+    >>> zero = (0.0, -1.0, 1.0)
+    >>> Comparison("ward", (ComparedGroup("A", 20, (0.5, 0.3, 0.7), *[zero] * 7),), "dead", 0).sentences()[0][:58]
+    'ward A: 20 episodes, 50 % ended in dead (30 % to 70 %); mi'
+    """
+
+    by: str
+    groups: tuple[ComparedGroup, ...]
+    bad: str
+    missing: int
+
+    def to_arrow(self) -> pyarrow.Table:
+        """One row per group: group, episodes, and for each mean its value, ``…_low`` and ``…_high``."""
+        import pyarrow as pa
+
+        columns: dict[str, Any] = {self.by: [shown(one.group) for one in self.groups]}
+        columns["episodes"] = [one.episodes for one in self.groups]
+        for name in _MEANS:
+            for end, place in (("", 0), ("_low", 1), ("_high", 2)):
+                columns[f"{name}{end}"] = [getattr(one, name)[place] for one in self.groups]
+        return pa.table(columns)
+
+    def sentences(self) -> list[str]:
+        """How each group ended, and whether it differs from the others after its case mix."""
+        found = []
+        for one in self.groups:
+            text = f"{self.by} {shown(one.group)}: {counted(one.episodes, 'episode')}"
+            if self.bad:
+                text += f", {percent(one.bad[0])} ended in {self.bad} ({percent(one.bad[1])} to {percent(one.bad[2])})"
+            text += f"; mistakes cost {three_digits(one.mistakes[0])} per episode."
+            low, high = three_digits(one.difference[1]), three_digits(one.difference[2])
+            if one.differs:
+                how = "better" if one.difference[0] > 0 else "worse"
+                text += f" After case mix it did {how} than the others, by {three_digits(abs(one.difference[0]))} "
+                text += f"({low} to {high})."
+            else:
+                text += f" After case mix no difference to the others can be shown ({low} to {high})."
+            found.append(text)
+        if self.missing:
+            found.append(f"{counted(self.missing, 'episode')} without a value in {self.by} were left out.")
+        return found
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences())
+
+    def __repr__(self) -> str:
+        return f"<Comparison by {self.by}: {counted(len(self.groups), 'group')}>"
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for one in self.groups:
+            means = (three_digits(getattr(one, name)[0]) for name in _MEANS[1:])
+            rows.append((shown(one.group), f"{one.episodes:,}", percent(one.bad[0]), *means))
+        return paragraphs(self.sentences()) + html_table((self.by, "episodes", *_MEANS), rows)
+
+
+_MEANS = ("bad", "observed", "expected", "mistakes", "luck", "beyond", "bad_beyond", "difference")
+
+
+def compare_groups(
+    mdp: MDP, log: Log, by: str, objective: Property | None, minimise: bool, bad: Any, values: Mapping[str, Any] | None
+) -> Comparison:
+    """Compare the groups that a column of a log makes; ``values`` are those of the column by id, if they are known."""
+    own = extras_of(log).read(by) if values is None else {text_of(one): value for one, value in values.items()}
+    world = RuleWorld(mdp, objective, minimise, log.longest())
+    counts = count_log(world, log, 0.0, 0, None)
+    if objective is None:
+        states, name = bad_states(mdp, bad, counts.ends, minimise)
+    else:
+        holds = objective.on(mdp).holds
+        states, name = (holds if minimise else ~holds), str(objective)
+    usual = Part.of(world, counts, None).values
+    standard = Standard(mdp, "best", objective, minimise)
+    rows: dict[Any, list[Floats]] = {}
+    missing = 0
+    for _, cohort in log.batches(mdp):
+        found = Recorded.of(world, cohort)
+        if not len(found):
+            continue
+        part = cohort.only(found.place)
+        reviewed = review_batch(standard, part, horizons(mdp, part, longest=world.horizon))
+        ended, expected_bad = np.zeros((2, len(found)))
+        if states is not None:
+            ended = states[found.end].astype(float)
+            expected_bad = usual.end_chances(states, found.first, found.horizon)
+        expected = usual.of_starts(found.first, found.horizon)
+        numbers = np.stack(
+            (ended, world.sign * found.total, world.sign * expected, reviewed.claimed, reviewed.luck,
+             found.total - expected, ended - expected_bad), axis=1,
+        )  # fmt: skip
+        for place, row in zip(found.place.tolist(), numbers, strict=True):
+            value = own.get(text_of(cohort.ids[place]))
+            if value is None:
+                missing += 1
+            else:
+                rows.setdefault(value, []).append(row)
+    groups = {value: np.array(rows[value]) for value in sorted(rows, key=lambda one: (str(type(one)), one))}
+    _check(by, groups)
+    return Comparison(by, tuple(_group(value, groups) for value in groups), name, missing)
+
+
+def _check(by: str, groups: Mapping[Any, Floats]) -> None:
+    there = ", ".join(f"{shown(value)} ({counted(len(rows), 'episode')})" for value, rows in groups.items())
+    alone = [value for value, rows in groups.items() if len(rows) < 2]
+    if len(groups) < 2:
+        message = f"the column {by!r} has only one group: there is nothing to compare"
+        raise QueryError(Problem(message, value=by, fix=f"groups: {there or 'none'}"))
+    if alone:
+        message = f"the group {shown(alone[0])} of {by!r} has one episode, which has no spread"
+        raise QueryError(Problem(message, value=alone[0], fix=f"join groups, or leave it out; groups: {there}"))
+
+
+def _group(value: Any, groups: Mapping[Any, Floats]) -> ComparedGroup:
+    own = groups[value]
+    others = np.concatenate([rows for other, rows in groups.items() if other is not value])
+    means = [_interval(column) for column in own.T]
+    mean = own[:, 5].mean() - others[:, 5].mean()
+    half = _Z * float(np.hypot(_error(own[:, 5]), _error(others[:, 5])))
+    share = _wilson(float(own[:, 0].mean()), len(own))
+    difference = float(mean), float(mean) - half, float(mean) + half
+    observed, expected, mistakes, luck, beyond, bad_beyond = means[1:]
+    return ComparedGroup(value, len(own), share, observed, expected, mistakes, luck, beyond, bad_beyond, difference)
+
+
+def _error(column: Floats) -> float:
+    return float(column.std(ddof=1) / np.sqrt(column.size))
+
+
+def _interval(column: Floats) -> tuple[float, float, float]:
+    mean, half = float(column.mean()), _Z * _error(column)
+    return mean, mean - half, mean + half
+
+
+def _wilson(share: float, n: int) -> tuple[float, float, float]:
+    """A share with its interval (Wilson), which stays within 0 and 1."""
+    middle = (share + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
+    half = _Z / (1 + _Z**2 / n) * float(np.sqrt(share * (1 - share) / n + _Z**2 / (4 * n * n)))
+    return share, middle - half, middle + half

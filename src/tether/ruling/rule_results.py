@@ -1,0 +1,339 @@
+"""What `tether.rules` and `tether.evaluate_rules` return: rules with their numbers, in records, tables and words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from tether._foundation.arrays import Floats
+from tether._foundation.arrow import Tabular
+from tether._foundation.markup import html_table, paragraphs
+from tether._foundation.words import average, counted, percent, three_digits
+from tether.core.replays import Practice
+from tether.model.model_record import ModelRecord
+from tether.observation.path import Path
+from tether.ruling.one_rule import Rule
+from tether.ruling.practised import practice_of
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["EvaluatedRule", "RulePolicy", "RulesRecord"]
+
+
+class RulePolicy:
+    """Usual practice with rules, as a policy: for `MDP.evaluate`, `CounterfactualMDP.evaluate` and ``audit(policy=)``.
+
+    About an episode it is "as recorded, except the rules": the recorded action where the episode was, changed by the
+    rules; usual practice with the rules elsewhere.
+
+    Examples
+    --------
+    >>> import tether
+    >>> grid = tether.cases.grid_world()
+    >>> log = [grid.mdp.simulate("random", 8, start=0, rng=seed) for seed in range(50)]
+    >>> one = tether.evaluate_rules(grid.mdp, log, [tether.rule("2", instead_of="down", do="right")])[0]
+    >>> {action: round(chance, 2) for action, chance in one.policy(0, 2).items()}
+    {'up': 0.13, 'right': 0.47, 'left': 0.4}
+    >>> tether.counterfactual(grid.mdp, grid.path).evaluate(one.policy).value > -897
+    True
+    """
+
+    def __init__(self, mdp: ModelRecord, usual: Floats, ruled: Any) -> None:
+        self._mdp, self._ruled, self._usual = mdp, ruled, usual
+        self._share = np.asarray(usual @ ruled).ravel()
+
+    @property
+    def practice(self) -> Practice:
+        """Usual practice with the rules, as replays take it."""
+        return practice_of(self._usual, self._ruled)
+
+    def __call__(self, t: int, state: Any) -> dict[Any, float]:
+        """What is done in a state, whatever the time: the probability of each action."""
+        del t
+        s = self._mdp.state_index(state)
+        pairs = range(int(self._mdp.form.pair_start[s]), int(self._mdp.form.pair_start[s + 1]))
+        return self._named({x: float(self._share[x]) for x in pairs})
+
+    def given(self, path: Path) -> Callable[[int, Any], dict[Any, float]]:
+        """The policy about an episode."""
+
+        def decide(t: int, state: Any) -> dict[Any, float]:
+            if t >= len(path.actions) or path.states[t] != state:
+                return self(t, state)
+            row = self._ruled[self._mdp.pair_index(state, path.actions[t])].tocoo()
+            return self._named(dict(zip(row.col.tolist(), row.data.tolist(), strict=True)))
+
+        return decide
+
+    def _named(self, chances: Mapping[int, float]) -> dict[Any, float]:
+        action = self._mdp.form.pair_action
+        return {self._mdp.actions[int(action[x])]: chance for x, chance in chances.items() if chance > 0}
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatedRule:
+    """A rule with its numbers, for everyone in a log whom it touches.
+
+    Numbers of episodes are expected numbers. Those named ``…_low`` and ``…_high`` hold under every causal model in
+    which the luck of one step says nothing about the luck of another.
+
+    Attributes
+    ----------
+    rule : Rule
+    on_top_of : tuple of Rule
+        Rules that hold already.
+    episodes, touched, steps : int
+        Episodes in all; those that the rule touches; in how many of their steps it changes what was done.
+    gain, gain_low, gain_high : float
+        What it changes per episode of the log, in the plain model; the 90 % interval.
+    better : float
+        The probability that it is better than usual practice.
+    helped, harmed : float
+        How many touched episodes would have ended better, and worse, than they did (Gumbel-max).
+    helped_low, helped_high, harmed_low, harmed_high : float
+        At least, and at most, under every causal model.
+    bad : str
+        What counts as a bad end; empty if nothing does.
+    bad_ended, bad_touched : int
+        Episodes that ended so: in all, and of those that the rule touches.
+    saved, lost : float
+        How many bad ends it averts, and causes.
+    saved_low, saved_high, lost_low, lost_high : float
+    bad_before, bad_after : float
+        The chance of a bad end in the plain model, without and with the rule. Their difference needs no causal model.
+    saved_share, lost_share : tuple of float or None
+        The least and the largest share of bad ends averted, and of other ends turned bad, for any such log (two worlds;
+        None where the model is too large).
+    held_out : int
+        Episodes that were not used to choose the rule.
+    held_out_gain, held_out_low, held_out_high : float
+        The gain per episode on these, and its 90 % interval; NaN without any.
+    harmed_chosen : float
+        The share of touched episodes that it harms, in the part of the log that rules are chosen on.
+    is_chosen : bool
+        Whether it may be chosen.
+    policy : RulePolicy
+        Usual practice with the rule.
+
+    Examples
+    --------
+    >>> import tether
+    >>> grid = tether.cases.grid_world()
+    >>> log = [grid.mdp.simulate("random", 8, start=0, rng=seed) for seed in range(50)]
+    >>> one = tether.evaluate_rules(grid.mdp, log, [tether.rule("2", instead_of="down", do="right")])[0]
+    >>> print(one.split()[0])
+    It touches 4 episodes of 50.
+    """
+
+    rule: Rule
+    on_top_of: tuple[Rule, ...]
+    episodes: int
+    touched: int
+    steps: int
+    gain: float
+    gain_low: float
+    gain_high: float
+    better: float
+    helped: float
+    harmed: float
+    helped_low: float
+    helped_high: float
+    harmed_low: float
+    harmed_high: float
+    bad: str
+    bad_ended: int
+    bad_touched: int
+    saved: float
+    lost: float
+    saved_low: float
+    saved_high: float
+    lost_low: float
+    lost_high: float
+    bad_before: float
+    bad_after: float
+    saved_share: tuple[float, float] | None
+    lost_share: tuple[float, float] | None
+    held_out: int
+    held_out_gain: float
+    held_out_low: float
+    held_out_high: float
+    harmed_chosen: float
+    is_chosen: bool
+    policy: RulePolicy
+    minimise: bool = False
+
+    def __repr__(self) -> str:
+        gain, touched = three_digits(self.gain), counted(self.touched, "episode")
+        return f"<EvaluatedRule: {self.rule} Gain {gain} per episode, {touched} touched>"
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences())
+
+    @property
+    def net(self) -> float:
+        """How many more episodes are helped than harmed."""
+        return self.helped - self.harmed
+
+    def sentences(self) -> list[str]:
+        """The rule, what it changes, whom it helps and harms, the check on held-out episodes."""
+        return [str(self.rule), *self.split(), *self.means(), *self.check()]
+
+    def split(self) -> list[str]:
+        """Who is saved and lost, helped and harmed: counterfactual, with its range under every causal model."""
+        found = [f"It touches {counted(self.touched, 'episode')} of {self.episodes:,}."]
+        if self.bad:
+            found = [
+                f"Of {counted(self.touched, 'episode')} that it touches, {average(self.saved)} more would not have "
+                f"ended in {self.bad}, and {average(self.lost)} more would have.",
+                f"Under every causal model: {_range(self.saved_low, self.saved_high)} averted, "
+                f"{_range(self.lost_low, self.lost_high)} caused.",
+            ]
+        better, worse = average(self.helped), average(self.harmed)
+        if np.isfinite(self.helped_low):
+            better += f" ({_range(self.helped_low, self.helped_high)} under every causal model)"
+            worse += f" ({_range(self.harmed_low, self.harmed_high)})"
+        return [*found, f"Better than what happened: {better}. Worse: {worse}."]
+
+    def means(self) -> list[str]:
+        """What changes on average: from the plain model, without a causal model."""
+        found = []
+        if self.bad:
+            found.append(
+                f"In the plain model {percent(self.bad_before)} of all episodes end in {self.bad} without the rule, "
+                f"{percent(self.bad_after)} with it. This needs no causal model."
+            )
+        found.append(
+            f"Per episode of the log the expected return changes by {three_digits(self.gain)} "
+            f"(90 % interval {three_digits(self.gain_low)} to {three_digits(self.gain_high)})."
+        )
+        return found
+
+    def check(self) -> list[str]:
+        """The gain on held-out episodes; nothing without any."""
+        if not self.held_out:
+            return []
+        ends = f"{three_digits(self.held_out_low)} to {three_digits(self.held_out_high)}"
+        episodes = counted(self.held_out, "episode")
+        return [f"On {episodes} that did not help to choose it: {three_digits(self.held_out_gain)} ({ends})."]
+
+
+def _range(low: float, high: float) -> str:
+    return f"{average(low)} to {average(high)}"
+
+
+_COLUMNS = tuple(
+    one.name for one in fields(EvaluatedRule)
+    if one.name not in ("rule", "on_top_of", "saved_share", "lost_share", "policy", "minimise")
+)  # fmt: skip
+
+
+class RulesRecord(Tabular, Sequence[EvaluatedRule]):
+    """Rules with their numbers, best first; made by `tether.rules` and `tether.evaluate_rules`.
+
+    Attributes
+    ----------
+    chosen : tuple of EvaluatedRule
+        Up to ``most`` rules, each on top of the ones before it; empty if no rule can be shown to help.
+    searched : int
+        How many rules were compared; 0 if they were given.
+    placebo : int or None
+        In how many of 19 logs with the actions permuted within each state the search finds as much; a rule is chosen
+        only if it is none. None for a model that was not learned from the log.
+    broken : int
+        How many episodes could not be used.
+    best_gain : float
+        What the best policy of the plain model would change per episode.
+    """
+
+    def __init__(
+        self,
+        rules: Sequence[EvaluatedRule],
+        chosen: Sequence[EvaluatedRule] = (),
+        *,
+        searched: int = 0,
+        placebo: int | None = None,
+        broken: int = 0,
+        best_gain: float = float("nan"),
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._rules, self.chosen = tuple(rules), tuple(chosen)
+        self.searched, self.placebo, self.broken, self.best_gain = searched, placebo, broken, best_gain
+        self.settings = dict(settings or {})
+
+    @overload
+    def __getitem__(self, i: int) -> EvaluatedRule: ...
+    @overload
+    def __getitem__(self, i: slice) -> Sequence[EvaluatedRule]: ...
+    def __getitem__(self, i: int | slice) -> Any:
+        return self._rules[i]
+
+    def __len__(self) -> int:
+        return len(self._rules)
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """The share of the best policy's gain that the chosen rules reach, one after the other."""
+        return tuple(one.gain / self.best_gain if self.best_gain else float("nan") for one in self.chosen)
+
+    @cached_property
+    def table(self) -> pyarrow.Table:
+        """One row per rule, best first; the columns are the attributes of `EvaluatedRule`."""
+        return self.to_arrow()
+
+    def to_arrow(self) -> pyarrow.Table:
+        """The rules as an Arrow table."""
+        import pyarrow as pa
+
+        columns: dict[str, Any] = {"rule": [str(one.rule) for one in self]}
+        for name in _COLUMNS:
+            columns[name] = [getattr(one, name) for one in self]
+        for name in ("saved_share", "lost_share"):
+            shares = [getattr(one, name) for one in self]
+            for end, place in (("low", 0), ("high", 1)):
+                ends = [None if one is None else one[place] for one in shares]
+                columns[f"{name}_{end}"] = pa.array(ends, pa.float64())
+        return pa.table(columns)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Helped and harmed of each rule, as bars with their range under every causal model; returns the axes."""
+        from tether.figures.rule_bars import plot_rules
+
+        return plot_rules(self, ax)
+
+    def sentences(self) -> list[str]:
+        """The chosen rules in words; or that no rule can be shown to help."""
+        found = []
+        if self.searched and not self.chosen:
+            found.append(f"None of {self.searched:,} rules can be shown to be better than usual practice.")
+        for one in self.chosen or ([] if self.searched else self):
+            found += [*([""] if found else []), *one.sentences()]
+        for number, share in enumerate(self.shares):
+            if np.isfinite(share) and share > 0:
+                what = "This rule reaches" if number == 0 else f"These {number + 1} rules together reach"
+                reached = percent(min(share, 1.0))
+                found.append(f"{what} {reached} of what the best policy of the model would gain.")
+        if self.placebo is not None:
+            what = "none" if not self.placebo else f"{self.placebo}"
+            found.append(f"Of 19 logs with permuted actions, {what} shows as much as this log.")
+        return found
+
+    def __repr__(self) -> str:
+        best = f"; best: {self[0].rule}" if len(self) else ""
+        return f"<Rules: {counted(len(self), 'rule')}, {len(self.chosen)} chosen{best}>"
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences())
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (str(one.rule), f"{one.touched:,}", three_digits(one.gain), average(one.helped), average(one.harmed),
+             average(one.saved), average(one.lost), three_digits(one.held_out_gain))
+            for one in self
+        ]  # fmt: skip
+        heads = ("rule", "touched", "gain", "helped", "harmed", "saved", "lost", "held-out gain")
+        return paragraphs(self.sentences()) + html_table(heads, rows)

@@ -1,0 +1,110 @@
+"""The table of the top episodes: what happened, what would have happened, and what to change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tether._foundation.markup import with_minus_signs
+from tether._foundation.words import cut, number, percent
+from tether.auditing.audit_record import AuditRecord
+from tether.auditing.tables import NO_OUTCOME
+from tether.explanation.replay import UNDER_WAY
+from tether.views.audit.audit_words import is_certified, name_in_words, outcome_in_words
+
+__all__ = ["listed_episodes"]
+
+_LISTED = 200
+"""How many episodes the page lists. The file of the table has them all."""
+
+_CHANGES = 3
+"""How many changes of an episode are shown."""
+
+
+def listed_episodes(audit: AuditRecord, links: dict[Any, str]) -> dict[str, Any]:
+    """The head, the rows, and what to filter them by.
+
+    For a policy, the episodes with the largest losses are listed as well.
+    """
+    records = [one | {"cost": (one["largest_mistake"] or {}).get("cost")} for one in audit.listed(_LISTED).to_pylist()]
+    columns = _columns(audit)
+    rows = []
+    for one in records:
+        cells = [_cell(kind, field, one, audit) for _, kind, field in columns]
+        filters = {"outcome": _ended(audit, one["outcome"]), "show": " ".join(_kinds(one))}
+        rows.append({"link": links.get(one["episode"], ""), "cells": cells, **filters})
+    return {
+        "head": [{"name": name, "kind": kind} for name, kind, _ in columns],
+        "rows": rows,
+        "outcomes": list(dict.fromkeys(row["outcome"] for row in rows)),
+        "most": _LISTED,
+        "is_policy": audit.question["policy"] is not None,
+    }
+
+
+def _columns(audit: AuditRecord) -> list[tuple[str, str, str]]:
+    """Name, kind and field of each column."""
+    question = audit.question
+    found = [
+        ("episode", "id", "episode"),
+        ("ended", "outcome", "outcome"),
+        ("score", "number", "observed"),
+        ("mistake", "mistake", "largest_mistake"),
+        ("its cost", "number", "cost"),
+        ("gain" if question["policy"] else "what hindsight adds", "number", "gain"),
+    ]
+    if question["policy"] is None:
+        found += [("what hindsight changes", "changes", "changes")]
+        if "about_episode" in audit.table.column_names:
+            found += [("about it", "share", "about_episode")]
+    if is_certified(question):
+        found += [("undone at Γ", "number", "gamma_star"), ("holds?", "text", "verdict")]
+    if question["draws"]:
+        found += [("credible interval", "interval", "credible_low")]
+    return found
+
+
+def _cell(kind: str, field: str, row: dict[str, Any], audit: AuditRecord) -> dict[str, Any]:
+    """The text of a cell, and the number to sort it by; None to sort by the text."""
+    value, key = row[field], None
+    if value is None:
+        text = ""
+    elif kind in ("number", "whole"):
+        text, key = with_minus_signs(number(value)), value
+    elif kind == "mistake":
+        sure = "" if value["probability"] == 1.0 else f", {percent(value['probability'], short=True)} likely"
+        text = _instead(value["t"], value["action"], value["best"], audit) + sure
+    elif kind == "interval":
+        text, key = with_minus_signs(f"{number(value)} to {number(row['credible_high'])}"), value
+    elif kind == "changes":
+        changes = [_change(one, audit) for one in value[:_CHANGES]]
+        more = f"; and {len(value) - _CHANGES} more" if len(value) > _CHANGES else ""
+        text = "; ".join(changes) + more
+    elif kind == "outcome":
+        text = cut(_ended(audit, value), 80)
+    elif kind == "share":
+        text, key = percent(value, short=True), value
+    else:
+        text = cut(str(value), 80)
+        key = value if isinstance(value, int) else None
+    return {"text": text, "key": key}
+
+
+def _ended(audit: AuditRecord, outcome: str | None) -> str:
+    return UNDER_WAY if outcome == NO_OUTCOME else outcome_in_words(audit.mdp, outcome)
+
+
+def _kinds(one: dict[str, Any]) -> list[str]:
+    """Which cards show an episode: mistake, hindsight, harm; gain and loss of a policy."""
+    gain, mistaken = one["gain"] or 0.0, one["largest_mistake"] is not None
+    kinds = {"mistake": mistaken, "hindsight": gain > 0 and not mistaken, "harm": one["verdict"] == "could do harm"}
+    return [name for name, holds in {**kinds, "gain": gain > 0, "loss": gain < 0}.items() if holds]
+
+
+def _change(one: dict[str, Any], audit: AuditRecord) -> str:
+    often = "" if one["probability"] > 1 - 1e-9 else f" ({percent(one['probability'], short=True)})"
+    return _instead(one["t"], one["advised_action"], one["observed_action"], audit) + often
+
+
+def _instead(t: int, action: Any, other: Any, audit: AuditRecord) -> str:
+    first, second = (cut(name_in_words(audit.mdp.actions, one), 60) for one in (action, other))
+    return f"step {t}: {first} instead of {second}"

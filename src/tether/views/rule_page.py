@@ -1,0 +1,145 @@
+"""The page of rules: one screen for each rule, in words that can be taken to a meeting."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tether._foundation.words import average, counted, percent, three_digits
+from tether._foundation.writing import written
+from tether._version import __version__
+from tether.errors import QueryError
+from tether.figures.output import inline_svg
+from tether.figures.rule_bars import plot_before_after, plot_rules
+from tether.ruling.rule_results import EvaluatedRule, RulesRecord
+from tether.views.pages import date_of_page, drawing, render
+
+__all__ = ["write_rules"]
+
+
+class _Picture(NamedTuple):
+    caption: str
+    svg: Any
+
+
+def write_rules(
+    rules: RulesRecord,
+    file: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    about: Mapping[str, Any] | None = None,
+    date: dt.date | None = None,
+) -> Path:
+    """Write the page of rules; see `tether.records.Rules.report`."""
+    if about is not None and not isinstance(about, Mapping):
+        raise QueryError(f"about must map names to values, not {about!r}")
+    target, day = Path(file), date_of_page(date)
+    shown = rules.chosen or (() if rules.searched else tuple(rules))
+    named = {"date": day.isoformat(), "made by": f"Tether {__version__}", **rules.settings, **(about or {})}
+    text = render(
+        "rules.html",
+        title=title or _title(rules),
+        lead=_lead(rules),
+        rules=[_screen(rules, number, one) for number, one in enumerate(shown)],
+        table=_table(rules),
+        picture=_overview(rules) if len(rules) > 1 else None,
+        placebo=_placebo(rules),
+        settings=[(name, "none" if value is None else str(value)) for name, value in named.items()],
+    )
+    with written(target) as partial:
+        partial.write_text(text, encoding="utf-8", newline="\n")
+    return target
+
+
+def _title(rules: RulesRecord) -> str:
+    episodes = counted(rules[0].episodes, "episode") if len(rules) else "a log"
+    return f"What should be done from now on? Rules from {episodes}"
+
+
+def _lead(rules: RulesRecord) -> str:
+    if rules.searched and not rules.chosen:
+        return f"None of {rules.searched:,} rules can be shown to be better than usual practice."
+    one = (rules.chosen or tuple(rules))[0]
+    return f"{one.rule} {one.split()[0]}"
+
+
+def _screen(rules: RulesRecord, number: int, one: EvaluatedRule) -> dict[str, Any]:
+    cards = [("Touched", f"{one.touched:,}", f"of {counted(one.episodes, 'episode')}, in {counted(one.steps, 'step')}")]
+    pictures = []
+    if one.bad:
+        cards.append((f"{one.bad.capitalize()} averted", average(one.saved), _range(one.saved_low, one.saved_high)))
+        cards.append((f"{one.bad.capitalize()} caused", average(one.lost), _range(one.lost_low, one.lost_high)))
+        ax = plot_before_after(one.bad_before, one.bad_after, one.bad)
+        label = f"{percent(one.bad_before)} end in {one.bad} as usual, {percent(one.bad_after)} with the rule"
+        pictures.append(_Picture(label, drawing(inline_svg(ax, f"before{number}", label))))
+    cards.append(("Helped, harmed", f"{average(one.helped)}, {average(one.harmed)}", "episodes that end better, worse"))
+    if one.held_out:
+        ends = f"90 % interval {three_digits(one.held_out_low)} to {three_digits(one.held_out_high)}"
+        cards.append(("Held-out gain per episode", three_digits(one.held_out_gain), ends))
+    share = rules.shares[number] if number < len(rules.shares) else float("nan")
+    reached = f"{percent(min(share, 1.0))} of what the best policy of the model would gain" if share > 0 else ""
+    return {
+        "sentence": str(one.rule),
+        "on_top_of": [str(other) for other in one.on_top_of],
+        "cards": cards,
+        "pictures": pictures,
+        "split": one.split(),
+        "means": one.means(),
+        "check": one.check(),
+        "verdict": _verdict(one),
+        "reached": reached,
+        "shares": _shares(one),
+    }
+
+
+def _verdict(one: EvaluatedRule) -> str:
+    """Whether the check on held-out episodes confirms the gain."""
+    if not one.held_out:
+        return "No episodes were held out: nothing checks this gain."
+    sign = -1.0 if one.minimise else 1.0
+    low, high = sorted((sign * one.held_out_low, sign * one.held_out_high))
+    if low > 0:
+        return "The held-out episodes confirm that it helps."
+    if high < 0:
+        return "The held-out episodes say that it does harm."
+    return "The held-out episodes leave open whether it helps."
+
+
+def _shares(one: EvaluatedRule) -> str:
+    if one.saved_share is None or one.lost_share is None:
+        return ""
+    saved, lost = (f"{percent(low)} to {percent(high)}" for low, high in (one.saved_share, one.lost_share))
+    return (
+        f"For any such log, under every causal model: of those who end in {one.bad}, {saved} would not have; "
+        f"of the others, {lost} would have."
+    )
+
+
+def _table(rules: RulesRecord) -> dict[str, Any]:
+    columns = ("rule", "touched", "gain per episode", "helped", "harmed", "averted", "caused", "held-out gain")
+    rows = []
+    for one in rules:
+        held = three_digits(one.held_out_gain) if one.held_out else "–"
+        ends = (average(one.saved), average(one.lost)) if one.bad else ("–", "–")
+        numbers = (f"{one.touched:,}", three_digits(one.gain), average(one.helped), average(one.harmed), *ends, held)
+        rows.append((str(one.rule), *numbers))
+    return {"title": "The rules that were replayed, best first", "columns": columns, "rows": rows}
+
+
+def _overview(rules: RulesRecord) -> _Picture:
+    label = "; ".join(f"{one.rule} helped {average(one.helped)}, harmed {average(one.harmed)}" for one in rules)
+    return _Picture("Helped and harmed", drawing(inline_svg(plot_rules(rules), "rules", label)))
+
+
+def _placebo(rules: RulesRecord) -> str:
+    if rules.placebo is None:
+        return ""
+    what = "none" if not rules.placebo else f"{rules.placebo}"
+    return f"Placebo: of 19 logs with the actions permuted within each state, {what} shows as much as this log."
+
+
+def _range(low: float, high: float) -> str:
+    return f"{average(low)} to {average(high)} under every causal model"

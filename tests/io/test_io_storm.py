@@ -1,0 +1,115 @@
+"""Models of stormpy, and files that Storm builds a model from; without stormpy, what to do instead."""
+
+import sys
+
+import numpy as np
+import pytest
+from commands import run
+from modelfiles import assert_same
+
+import tether
+from tether.io import from_stormpy, read_model, to_stormpy
+
+COIN = """mdp
+const int N;
+module coin
+  x : [0..2] init 0;
+  on : bool init true;
+  [toss] x=0 -> 0.5 : (x'=1) + 0.5 : (x'=2) & (on'=false);
+  [keep] x=0 -> (x'=0);
+  [toss] x=1 & N>1 -> 1/3 : (x'=0) + 2/3 : (x'=2);
+  [stop] x=2 -> true;
+endmodule
+rewards "steps"
+  [toss] true : 1;
+  x=2 : 3;
+endrewards
+rewards "energy"
+  on : 2;
+endrewards
+label "heads" = x=1;
+"""
+
+
+@pytest.fixture
+def coin(tmp_path):
+    file = tmp_path / "coin.nm"
+    file.write_text(COIN)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("dice.nm", "export an explicit file: prism dice.nm -exportmodel dice.all"),
+        ("dice.prism", "or storm --prism dice.prism --buildfull --exportbuild dice.drn"),
+        ("dice.jani", "export an explicit file: storm --jani dice.jani --buildfull --exportbuild dice.drn"),
+        ("dice.umb", "export an explicit file: storm --explicit-umb dice.umb --exportbuild dice.drn"),
+    ],
+)
+def test_without_stormpy_the_error_names_the_extra_and_the_command(tmp_path, monkeypatch, name, text):
+    monkeypatch.setitem(sys.modules, "stormpy", None)
+    (tmp_path / name).write_text("mdp")
+    with pytest.raises(tether.FileError) as caught:
+        read_model(tmp_path / name)
+    assert "needs stormpy, which is not installed; pip install 'tether[storm]'" in str(caught.value)
+    assert text in str(caught.value)
+    with pytest.raises(tether.QueryError, match="a model of stormpy needs stormpy"):
+        from_stormpy(object())
+
+
+def test_these_formats_are_not_written(tmp_path):
+    mdp = tether.cases.toy().mdp
+    with pytest.raises(tether.QueryError, match="models are read from the format jani, but not written in it"):
+        tether.io.write_model(mdp, tmp_path / "toy.jani")
+
+
+def test_a_model_in_the_language_of_prism(coin):
+    pytest.importorskip("stormpy")
+    mdp = read_model(coin, constants="N=2", reward_model="steps")
+    assert [tuple(state) for state in mdp.states] == [(True, 0), (True, 1), (False, 2), (True, 2)]
+    assert mdp.actions_in((True, 0)) == ("toss", "keep")
+    states, chances = mdp.row((True, 1), "toss")
+    assert dict(zip(states, chances, strict=True)) == {(True, 0): 1 / 3, (True, 2): 2 / 3}  # all digits are kept
+    assert (mdp.reward((True, 0), "toss"), mdp.reward((True, 0), "keep"), mdp.reward((True, 2), "stop")) == (1, 0, 3)
+    assert list(mdp.labels["heads"]) == [(True, 1)]
+    assert read_model(coin, constants={"N": 2}, reward_model="energy").reward((True, 0), "keep") == 2
+
+
+def test_what_storm_needs_to_know(coin, tmp_path):
+    pytest.importorskip("stormpy")
+    with pytest.raises(tether.FileError, match="constants without a value: N; give them: constants='N=3'"):
+        read_model(coin)
+    with pytest.raises(tether.QueryError, match="say which is meant, reward_model='energy'"):
+        read_model(coin, constants="N=2")
+    (tmp_path / "no.prism").write_text("hello")
+    with pytest.raises(tether.FileError, match=r"Storm cannot build a model from it: .*expecting <model type>"):
+        read_model(tmp_path / "no.prism")
+    with pytest.raises(tether.FileError, match="there is no such file"):
+        read_model(tmp_path / "gone.jani")
+    answer = " ".join(run("check", coin, "--constants", "N=2", "--reward-model", "steps").split())
+    assert "a sound model. states 4 (2 absorbing)" in answer
+
+
+@pytest.mark.parametrize("name", ["toy", "grid_world"])
+def test_a_model_passes_through_storm(name):
+    pytest.importorskip("stormpy")
+    mdp = getattr(tether.cases, name)().mdp
+    back = from_stormpy(to_stormpy(mdp))
+    assert np.array_equal(back.form.probability, mdp.form.probability)
+    assert np.array_equal(back.form.next_state, mdp.form.next_state)
+    assert np.array_equal(back.form.pair_start, mdp.form.pair_start)
+    if name == "grid_world":  # whose states are numbers
+        assert_same(back.with_names(actions=list(mdp.actions)), mdp)
+
+
+def test_umb_and_jani_are_the_same_model(coin, tmp_path):
+    stormpy = pytest.importorskip("stormpy")
+    mdp = read_model(coin, constants="N=2", reward_model="steps")
+    program, _ = stormpy.instantiate_constants(stormpy.parse_prism_program(str(coin)), "N=2")
+    stormpy.io.export_jani_to_file(str(tmp_path / "coin.jani"), program.to_jani([])[0])
+    stormpy.io.export_to_umb(to_stormpy(mdp), str(tmp_path / "coin.umb"))
+    jani = read_model(tmp_path / "coin.jani", reward_model="steps")
+    assert (jani.n_states, jani.n_pairs, jani.n_transitions) == (mdp.n_states, mdp.n_pairs, mdp.n_transitions)
+    umb = read_model(tmp_path / "coin.umb")
+    assert np.array_equal(np.sort(umb.form.probability), np.sort(mdp.form.probability))

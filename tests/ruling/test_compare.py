@@ -1,0 +1,68 @@
+"""Groups of a log compared, and further columns of a log."""
+
+import numpy as np
+import pytest
+from wards import HABIT, until_the_end
+
+import tether
+
+
+def rows(ward, habits, starts, seed=0, n=300):
+    """A log with the column ward: group A begins in the first state, group B in the second."""
+    rng = np.random.default_rng(seed)
+    names = ("episode", "t", "state", "action", "next_state", "ward", "month")
+    found = {name: [] for name in names}
+    for episode in range(n):
+        group = episode % 2
+        start = starts[group] if rng.random() < 0.8 else starts[1 - group]
+        path = until_the_end(ward.simulate(habits[group], 5, start=start, rng=rng))
+        for t in range(path.T):
+            values = episode, t, path.states[t], path.actions[t], path.states[t + 1], "AB"[group], 1 + episode % 3
+            for name, value in zip(names, values, strict=True):
+                found[name].append(value)
+    return found
+
+
+def test_groups_that_differ_only_in_case_mix_do_not_differ(ward):
+    found = tether.compare(rows(ward, (HABIT, HABIT), ("sick", "worse")), "ward", mdp=ward)
+    assert [one.episodes for one in found.groups] == [150, 150]
+    assert found.groups[0].bad[0] < found.groups[1].bad[0]  # those who came worse died more often
+    assert not any(one.differs for one in found.groups)
+    assert found.to_arrow().num_rows == 2
+    assert "no difference" in str(found)
+
+
+def test_another_practice_is_a_difference(ward):
+    careless = {**HABIT, "sick": "wait", "worse": "wait"}
+    found = tether.compare(rows(ward, (HABIT, careless), ("sick", "sick")), "ward", mdp=ward)
+    assert found.groups[1].differs
+    assert found.groups[1].difference[0] < 0 < found.groups[0].difference[0]
+
+
+def test_an_audit_is_compared_by_its_log(ward):
+    log = rows(ward, (HABIT, HABIT), ("sick", "sick"), n=60)
+    audit = tether.audit(ward, log, k=2, m=1, certify=False)
+    assert [one.episodes for one in tether.compare(audit, by="month").groups] == [20, 20, 20]
+
+
+def test_further_columns_select_episodes(ward):
+    log = rows(ward, (HABIT, HABIT), ("sick", "sick"), n=60)
+    some = tether.audit(ward, log, k=2, m=1, certify=False, where='ward == "A" and month < 3')
+    assert len(some.table) == 20
+    half = tether.evaluate_rules(ward, log, [tether.rule("sick", do="treat")], where='ward == "A"')
+    assert half[0].episodes == 30
+    with pytest.raises(tether.QueryError, match="there is no column 'floor'"):
+        tether.audit(ward, log, k=2, where="floor == 2")
+
+
+def test_groups_that_cannot_be_compared(ward):
+    log = rows(ward, (HABIT, HABIT), ("sick", "sick"), n=20)
+    with pytest.raises(tether.QueryError, match=r"no column 'floor'.*ward"):
+        tether.compare(log, "floor", mdp=ward)
+    alone = {**log, "ward": ["C" if episode == 0 else "A" for episode in log["episode"]]}
+    with pytest.raises(tether.QueryError, match=r"has one episode.*A \(19 episodes\)"):
+        tether.compare(alone, "ward", mdp=ward)
+    with pytest.raises(tether.QueryError, match="only one group"):
+        tether.compare({**log, "ward": ["A"] * len(log["t"])}, "ward", mdp=ward)
+    with pytest.raises(tether.QueryError, match="give mdp="):
+        tether.compare(log, "ward")
