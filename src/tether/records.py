@@ -12,7 +12,6 @@ True
 from tether.auditing.consistency import Consistency as Consistency
 from tether.auditing.placebos import Placebo as Placebo
 from tether.auditing.typed_audit import TypedAudit as TypedAudit
-from tether.conditioning.typed_record import TypesOverTime as TypesOverTime
 from tether.evaluation.certificate import Certificate as Certificate
 from tether.evaluation.certificate import Certified as Certified
 from tether.evaluation.course import Course as Course
@@ -88,6 +87,7 @@ from tether.plan.solution import Solution as Solution
 from tether.plan.sweep import Sweep as Sweep
 from tether.plan.tracked import Tracked as Tracked
 from tether.plan.typed_plan import TypedSweep as TypedSweep
+from tether.plan.typed_record import TypesOverTime as TypesOverTime
 from tether.plan.unfolded import CounterfactualRows as CounterfactualRows
 from tether.ruling.comparing import ComparedGroup as ComparedGroup
 from tether.ruling.comparing import Comparison as Comparison

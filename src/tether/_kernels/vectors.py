@@ -36,7 +36,7 @@ class StepRows(NamedTuple):
 
 
 class Vectors(NamedTuple):
-    """The vectors of a layer: node i with c changes left has ``start[i * columns + c] … start[i * columns + c + 1] - 1``.
+    """The vectors of a layer: node i with c changes left has those from ``start[i * columns + c]`` to the next start.
 
     ``place`` says which node a state is, -1 for none. ``pair`` is what is taken; ``back[back_start[v]:]`` has, for each
     entry of its row, the number of the vector of the next state, -1 where no type leads there.

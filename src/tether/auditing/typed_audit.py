@@ -10,17 +10,17 @@ import numpy as np
 
 from tether._foundation.arrow import Tabular
 from tether._foundation.words import counted, number, percent
-from tether.conditioning.typed_record import TypedRecord
 from tether.errors import PathError, QueryError
 from tether.model.several_types import Types
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path
 from tether.plan.typed_plan import TypedPlanRecord
+from tether.plan.typed_record import TypedRecord
 
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["TypedAudit", "TypedRow", "typed_audit"]
+__all__ = ["TypedAudit", "TypedRow", "audit_of_types"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +87,14 @@ class TypedAudit(Tabular):
         some = sum(row.gain > 0 for row in self.rows)
         gain = float(np.mean([row.gain for row in self.rows]))
         said = [
-            f"{counted(n, 'episode')}. In {some} of them, something else would have been better in expectation; the mean "
-            f"gain over all is {number(gain)}."
+            f"{counted(n, 'episode')}. In {some} of them, something else would have been better in expectation; the "
+            f"mean gain over all is {number(gain)}."
         ]
         mean = {name: float(np.mean([row.posterior[name] for row in self.rows])) for name in self.types.models}
         sure = sum(max(row.posterior.values()) >= 0.9 - 1e-12 for row in self.rows)
         said.append(
-            f"Of the type they say, on average: {', '.join(f'{name} {percent(one)}' for name, one in mean.items())}. In "
-            f"{sure} of them one type is at least 90 % likely."
+            f"Of the type they say, on average: {', '.join(f'{name} {percent(one)}' for name, one in mean.items())}. "
+            f"In {sure} of them one type is at least 90 % likely."
         )
         unsure = sum(not row.exact for row in self.rows)
         if unsure:
@@ -123,16 +123,22 @@ class TypedAudit(Tabular):
         return f"<TypedAudit: {counted(len(self.rows), 'episode')}, m = {self.m}; something to gain in {some}>"
 
 
-def typed_audit(
-    types: Types,
+def audit_of_types(
+    types: Any,
     episodes: Any,
     k: int | None,
     m: int,
     about: Mapping[str, Any],
     strict: bool,
     progress: Callable[[int, int], None] | None,
+    **refused: Any,
 ) -> TypedAudit:
-    """Answer every episode, one after the other."""
+    """Answer every episode, one after the other; ``refused`` are arguments that only an audit of one model has."""
+    if not isinstance(types, Types):
+        raise QueryError(f"expected a tether.MDP, not {type(types).__name__}: tether.MDP.from_arrays(P, R), …")
+    some = [name for name, value in refused.items() if value]
+    if some:
+        raise QueryError(f"{some[0]}= is not for types: leave it out")
     found, broken = [], {}
     log = _log(episodes)
     for done, (name, path) in enumerate(log.items(), start=1):

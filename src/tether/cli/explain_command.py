@@ -52,6 +52,7 @@ Examples:
 )
 @click.option(
     "--prior",
+    "prior_of_types",
     multiple=True,
     callback=shares_of,
     metavar="NAME=SHARE",
@@ -64,7 +65,7 @@ def explain(
     episode: Episode,
     limits: PlanOptions,
     types: dict[str, str],
-    prior: dict[str, float] | None,
+    prior_of_types: dict[str, float] | None,
     features: str | None,
     draws: int | None,
     seed: int,
@@ -86,7 +87,7 @@ def explain(
     from tether.explanation.answer_data import explanation_data
     from tether.explanation.state_words import only
 
-    if about_types(episode, types, prior):
+    if about_types(episode, types, prior_of_types):
         refused = {
             "--features": features,
             "--draws": draws,
@@ -97,7 +98,7 @@ def explain(
             "--horizon": episode.horizon,
             "--then": episode.then != "best",
         }
-        explain_types(episode, limits, types, prior, certificate, as_json, refused)
+        explain_types(episode, limits, types, prior_of_types, certificate, as_json, refused)
         return
     plan = limits.plan(episode.replay(), every_k=True)
     group = None if features is None else only(names_of(features), plan.cf.path.states[0])

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from tether._foundation.arrow import Tabular
 from tether._foundation.words import with_spread
-from tether.conditioning.typed_record import TypedRecord
 from tether.errors import QueryError
 from tether.evaluation.evaluate import Evaluation, evaluate_policy
 from tether.influence.one_step import Influence
 from tether.model.properties import Property
 from tether.plan.typed_plan import TypedPlanRecord
+from tether.plan.typed_record import TypedRecord
 
 if TYPE_CHECKING:
     import pyarrow

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from tether._foundation.arrow import Tabular, name_array
 from tether._foundation.rounding import gain_of
 from tether._foundation.words import number
-from tether.conditioning.typed_record import TypedRecord
 from tether.explanation.decisions import decide
 from tether.model.properties import Property
+from tether.plan.typed_record import TypedRecord
 
 if TYPE_CHECKING:
     import pyarrow
@@ -35,6 +35,15 @@ class TypedDecision:
         For each type; empty if there is no value.
     best_for : tuple of str
         The types for which no other action at this step is better.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> types = tether.Types({"any": case.mdp}, prior={"any": 1.0})
+    >>> row = tether.counterfactual(types, case.path).decisions().at(0)[1]
+    >>> row.action, row.gain, row.best_for
+    ('V_I', 37.0, ('any',))
     """
 
     t: int
@@ -83,8 +92,8 @@ class TypedDecisions(Tabular):
             return ["No single change would have helped."]
         done = next(row for row in self.at(most.t) if row.is_observed)
         said = [
-            f"The change that would have helped most: {name(most.action)} instead of {name(done.action)} at step {most.t}; "
-            f"{number(most.value or 0.0)} is expected instead of {number(self.observed_value)}."
+            f"The change that would have helped most: {name(most.action)} instead of {name(done.action)} at step "
+            f"{most.t}; {number(most.value or 0.0)} is expected instead of {number(self.observed_value)}."
         ]
         others = [z for z in most.values if z not in most.best_for]
         if others:

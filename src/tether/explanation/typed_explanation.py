@@ -40,6 +40,15 @@ class TypedStep:
         How much the episode changes what is to be expected of ``planned`` (`TypedCounterfactual.strength`).
     types : mapping of name to float
         What the episode up to this step says of the type.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> types = tether.Types({"any": case.mdp}, prior={"any": 1.0})
+    >>> step = tether.counterfactual(types, case.path).plan(k=8, m=1).explain().steps[0]
+    >>> step.action, step.planned, step.changed
+    ('NIL', 'V_I', 1.0)
     """
 
     t: int
@@ -69,7 +78,7 @@ class TypedExplanation(Tabular):
     >>> import tether
     >>> case = tether.cases.epidemic()
     >>> types = tether.Types({"any": case.mdp}, prior={"any": 1.0})
-    >>> found = tether.counterfactual(types, case.path).explain(k=8, m=1)
+    >>> found = tether.counterfactual(types, case.path).plan(k=8, m=1).explain()
     >>> found.changes[0].t, found.changes[0].planned
     (0, 'V_I')
     >>> print(found.sentences(str)[1])
@@ -162,8 +171,8 @@ class TypedExplanation(Tabular):
             return ""
         step = self.changes[0]
         return (
-            f"The luck of step {step.t} moves {percent(step.luck)} of what is to be expected of {name(step.planned)}; what "
-            f"the episode says of the type moves {percent(step.of_type)}."
+            f"The luck of step {step.t} moves {percent(step.luck)} of what is to be expected of {name(step.planned)}; "
+            f"what the episode says of the type moves {percent(step.of_type)}."
         )
 
     def _bracket(self) -> str:

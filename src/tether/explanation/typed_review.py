@@ -4,7 +4,7 @@ Those who decided saw the states, and what these say of the type. With b_t the p
 
     V_t(s, b) = max over a of Q_t(s, b, a)          Q_t(s, b, a) = Σ_z b(z)·(R_z + γ·Σ_j P_z(j|s,a)·V_{t+1}(j, b'))
 
-where b' is b after a led to j. The mistake at t is V_t(s_t, b_t) - Q_t(s_t, b_t, a_t); the rest of what happened is luck.
+where b' is b after a led to j. The mistake at t is V_t(s_t, b_t) - Q_t(s_t, b_t, a_t); the rest is luck.
 Where types earn different rewards, what was earned is averaged over what the whole episode says of the type.
 """
 
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.conditioning.typed_record import TypedRecord
 from tether.errors import QueryError
 from tether.evaluation.outcomes import outcome_of
 from tether.explanation.mistakes import Review, ReviewedStep
@@ -26,6 +25,7 @@ from tether.plan.hidden_types import MOST, TypedValues
 from tether.plan.objective import negated_model
 from tether.plan.resting import asked_model
 from tether.plan.typed_plan import worlds
+from tether.plan.typed_record import TypedRecord
 
 __all__ = ["TypedReview", "review_typed"]
 
@@ -34,10 +34,10 @@ _NO_ACTION = -1
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TypedReview(Review):
-    """Mistake or luck, judged by the best for somebody who does not see the type; made by `TypedCounterfactual.review`.
+    """Mistake or luck, judged by the best without seeing the type; made by `TypedCounterfactual.review`.
 
-    Its numbers, sentences and figure are those of `tether.records.Review`. There is no foreseeable gain, and no strength
-    of a hidden cause that comes anew at each step: a type is a hidden cause that stays.
+    Its numbers, sentences and figure are those of `tether.records.Review`. There is no foreseeable gain, and no
+    strength of a hidden cause that comes anew at each step: a type is a hidden cause that stays.
 
     Examples
     --------
@@ -64,8 +64,8 @@ def review_typed(cf: TypedRecord, objective: Property | None, minimise: bool) ->
     values = TypedValues(models, seen, beliefs[0], T)
     if not values.exact:
         raise QueryError(
-            f"a review of {len(models)} types needs more than {MOST} ways to act in some state: review fewer types, or a "
-            "shorter episode"
+            f"a review of {len(models)} types needs more than {MOST} ways to act in some state: review fewer types, or "
+            "a shorter episode"
         )
     sign, form, discount = -1.0 if minimise else 1.0, models[0].form, models[0].discount
     earned = np.array([step_rewards(one.mdp, seen) for one in replayed]).T @ cf.shares

@@ -106,8 +106,8 @@ class LearnedTypes(Types):
         said.append(f"The Bayesian information criterion is {tried} (smaller is better).{better}")
         if self.stability is not None and self.by_chance is not None:
             said.append(
-                f"Learned from two halves of the log apart, they agree on {percent(self.stability)} of the episodes; by "
-                f"chance it would be {percent(self.by_chance)}."
+                f"Learned from two halves of the log apart, they agree on {percent(self.stability)} of the episodes; "
+                f"by chance it would be {percent(self.by_chance)}."
             )
         said.append(f"{self.reached} of {self.starts} random starts came to this result.")
         return said
@@ -255,8 +255,8 @@ class _Steps:
         several = np.bincount(self.owner)[self.owner[self.entry]] > 1
         if k > 1 and np.bincount(self.episode[several], minlength=self.n).max(initial=0) < 2:
             raise QueryError(
-                "no episode has two steps whose outcome could have been another: nothing tells hidden types apart. If a "
-                "part of the states says the type, give by="
+                "no episode has two steps whose outcome could have been another: nothing tells hidden types apart. If "
+                "a part of the states says the type, give by="
             )
 
     def models_of(self, shares: Floats) -> tuple[Floats, Floats]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from tether._foundation.checks import whole_number
 from tether.auditing.audit_record import AuditRecord
-from tether.auditing.typed_audit import TypedAudit, typed_audit
+from tether.auditing.typed_audit import TypedAudit, audit_of_types
 from tether.errors import QueryError
 from tether.influence.advisable import make_advisable
 from tether.mdp import MDP
@@ -284,17 +284,12 @@ def audit(
     from tether.logs.batches import open_log
     from tether.logs.fingerprint import digest_of_model, digest_of_policy
 
-    if isinstance(mdp, Types):
-        asked = {"rule": rule, "influence": influence, "objective": objective, "minimise": minimise}
-        refused = {"gamma": gamma, "out": out, "workers": workers, "client": client, "horizon": horizon, "only": only,
-                   "never": never, "cost": cost, "policy": policy, "draws": draws, "folds": folds, "where": where,
-                   "fresh": fresh, "columns": columns, "time": time, "step": step}  # fmt: skip
-        given = [name for name, value in refused.items() if value]
-        if given or then != "best":
-            raise QueryError(f"{(given or ['then'])[0]}= is not for types: leave it out")
-        return typed_audit(mdp, episodes, k, m, asked, strict, progress)
     if not isinstance(mdp, MDP):
-        raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}: tether.MDP.from_arrays(P, R), …")
+        return audit_of_types(mdp, episodes, k, m, {"rule": rule, "influence": influence, "objective": objective,
+                              "minimise": minimise}, strict, progress, gamma=gamma, out=out, workers=workers,
+                              client=client, horizon=horizon, only=only, never=never, cost=cost, policy=policy,
+                              draws=draws, folds=folds, where=where, fresh=fresh, columns=columns, time=time, step=step,
+                              then=then != "best")  # fmt: skip
     is_learned = mdp.counts is not None and policy is None
     if folds is not None and checked_folds(folds) and not is_learned:
         raise QueryError(

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tether.conditioning.typed_record import TypedRecord
 from tether.influence.one_step import Influence
 from tether.influence.rules import Rule
 from tether.objects.counterfactual_object import CounterfactualMDP
 from tether.plan.typed_plan import TypedPlanRecord, TypedSweep, typed_sweep
+from tether.plan.typed_record import TypedRecord
 
 if TYPE_CHECKING:
     import datetime
@@ -137,8 +137,8 @@ class TypedCounterfactual(TypedRecord):
     ) -> TypedPlan:
         """The best plan for somebody who sees states, not the type, and may learn the type on the way.
 
-        A pair is allowed if it is allowed within ``k`` for every type that is likelier than ``above`` after the episode;
-        by default there is no tether. With one or two types, and with m = 1, the plan is the best; otherwise
+        A pair is allowed if it is allowed within ``k`` for every type that is likelier than ``above`` after the
+        episode; by default there is no tether. With one or two types, and with m = 1, the plan is the best; otherwise
         ``plan.exact`` says so. The other arguments are those of `CounterfactualMDP.plan`; the rule `assured` counts the
         steps of one type, and is refused.
 
@@ -168,7 +168,7 @@ class TypedCounterfactual(TypedRecord):
         minimise: bool = False,
         above: float = 0.0,
     ) -> TypedSweep:
-        """The value of `plan` for every k = 1 … T + 1 and m = 0 … T, or for the given ones.
+        r"""The value of `plan` for every k = 1 … T + 1 and m = 0 … T, or for the given ones.
 
         Examples
         --------
@@ -188,8 +188,8 @@ class TypedCounterfactual(TypedRecord):
     ) -> TypedEvaluation:
         """Exactly what to expect under a policy that does not see the type, for each type and on average.
 
-        ``"optimal"`` stands for the best policy of each type: what somebody who knows the type would do. A plan of these
-        types is evaluated by `TypedPlan.evaluate`.
+        ``"optimal"`` stands for the best policy of each type: what somebody who knows the type would do. A plan of
+        these types is evaluated by `TypedPlan.evaluate`.
 
         Examples
         --------
@@ -223,8 +223,8 @@ class TypedCounterfactual(TypedRecord):
     def review(self, *, objective: Property | None = None, minimise: bool = False) -> TypedReview:
         """Mistake or luck, judged by the best for somebody who does not see the type and learns it on the way.
 
-        What could be known at a step is the states so far, and what they say of the type. No causal model is needed. With
-        more than two types it is an error if there are too many ways to act to be sure which is the best.
+        What could be known at a step is the states so far, and what they say of the type. No causal model is needed.
+        With more than two types it is an error if there are too many ways to act to be sure which is the best.
 
         Examples
         --------
@@ -237,18 +237,6 @@ class TypedCounterfactual(TypedRecord):
         from tether.explanation.typed_review import review_typed
 
         return review_typed(self, objective, minimise)
-
-    def certify(self, plan: TypedPlan) -> TypedCertificate:
-        """The same as ``plan.certify()``."""
-        return plan.certify()
-
-    def explain(self, k: int | None = None, m: int = 1, **about: Any) -> TypedExplanation:
-        """The plan for k and m beside what happened; the same as ``cf.plan(k, m, …).explain()``."""
-        return self.plan(k, m, **about).explain()
-
-    def report(self, file: str | os.PathLike[str] = "report.html", k: int | None = None, m: int = 1) -> pathlib.Path:
-        """Write the report of the plan for k and m; the same as ``cf.plan(k, m).report(file)``."""
-        return self.plan(k, m).report(file)
 
     def explore(self, type: str | None = None, height: int = 800) -> Inline:
         """The explorer of one type, by default of the likeliest: what would be known if the type were.

@@ -61,7 +61,7 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class SideBySide:
-    """The rows of several models with the same pairs: the outcomes that any of them has, with a column for each model."""
+    """The rows of several models with the same pairs: the outcomes that any of them has, a column for each model."""
 
     forms: tuple[Form, ...]
 
@@ -141,7 +141,7 @@ class TypedValues:
     m : int
         How many actions may change.
     graphs : sequence of Graph
-        The counterfactual MDP of each type. None: values of the plain models, with every action, and no changes counted.
+        The counterfactual MDP of each type. None: values of the plain models, with every action; changes do not count.
     thresholds : sequence of Thresholds or None
         The tether of each type, None for types that do not limit; a pair is allowed if it is allowed within ``k`` for
         every other type that can be there.

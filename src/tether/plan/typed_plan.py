@@ -15,7 +15,6 @@ from tether._foundation.checks import whole_number
 from tether._foundation.rounding import gain_of
 from tether._foundation.words import number
 from tether.conditioning.counterfactual_record import CounterfactualRecord
-from tether.conditioning.typed_record import TypedRecord
 from tether.errors import QueryError
 from tether.influence.one_step import Influence
 from tether.influence.rules import Rule
@@ -24,6 +23,7 @@ from tether.observation.earned import model_return
 from tether.plan.hidden_types import TypedValues
 from tether.plan.objective import asked, negated
 from tether.plan.tether_record import tether
+from tether.plan.typed_record import TypedRecord
 
 if TYPE_CHECKING:
     import pyarrow
@@ -84,7 +84,7 @@ class TypedPlanRecord:
     ----------
     k, m : int
     value, observed_value : float
-        What to expect of the plan, and of what was done, averaged over the types: a return, or the chance of a property.
+        What to expect of the plan, and of what was done, averaged over types: a return, or the chance of a property.
     best_possible : float
         No plan that does not see the type is worth more (with ``minimise``, less); ``value`` itself if it is ``exact``.
     exact : bool
@@ -268,7 +268,7 @@ def _seeing(
     objective: Property | None,
     minimise: bool,
 ) -> float:
-    """What no plan can exceed: the value of somebody who sees the type, and is limited as the most limited one is not."""
+    """What no plan can exceed: the value for somebody who sees the type."""
     total, sign = 0.0, -1.0 if minimise else 1.0
     for share, one, limit in zip(
         cf.shares, cf.by_type.values(), found.thresholds or [None] * len(cf.shares), strict=True
@@ -280,7 +280,7 @@ def _seeing(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TypedSweep(Tabular):
-    """The value of the best plan for every k and m, for an individual whose type was never recorded.
+    r"""The value of the best plan for every k and m, for an individual whose type was never recorded.
 
     Attributes
     ----------
@@ -343,7 +343,8 @@ class TypedSweep(Tabular):
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"<TypedSweep: {len(self.ks)} k, {len(self.ms)} m, values {number(self.values.min())} … {number(self.values.max())}>"
+        span = f"{number(self.values.min())} … {number(self.values.max())}"
+        return f"<TypedSweep: {len(self.ks)} k, {len(self.ms)} m, values {span}>"
 
 
 def typed_sweep(

@@ -1,4 +1,4 @@
-"""An episode of an individual whose type was never recorded: what it says of the type, and rows that average over it."""
+"""An episode of somebody whose type was never recorded: what it says of the type, and rows averaged over types."""
 
 from __future__ import annotations
 
