@@ -38,6 +38,7 @@ class StepRows(NamedTuple):
 class Vectors(NamedTuple):
     """The vectors of a layer: node i with c changes left has those from ``start[i * columns + c]`` to the next start.
 
+    Those of two types are in the order of the belief for which they are best, those for the second type first.
     ``place`` says which node a state is, -1 for none. ``pair`` is what is taken; ``back[back_start[v]:]`` has, for each
     entry of its row, the number of the vector of the next state, -1 where no type leads there.
     """
@@ -144,11 +145,69 @@ def _pruned(values: Floats, posterior: Floats, most: int) -> tuple[Ints, bool]:
 
 
 @kernel
+def _of_pair_of_two(
+    pair: int, changes: int, rows: StepRows, after: Vectors, discount: float
+) -> tuple[Floats, Ints, bool]:
+    """`_of_pair` for two types: the hull of a Minkowski sum has the edges of all hulls, in the order of their slopes.
+
+    Vectors are in the order of the belief for which they are best. An edge from v to w is passed where the chance of
+    the first type is b = (v_2 - w_2) / (v_2 - w_2 + w_1 - v_1).
+    """
+    first, last = rows.row_start[pair], rows.row_start[pair + 1]
+    empty = np.empty((0, 2)), np.empty((0, last - first), np.int64), False
+    number = np.full(last - first, -1)
+    point = rows.reward[pair].copy()
+    size = 0
+    for e in range(first, last):
+        one, two = discount * rows.probability[e, 0], discount * rows.probability[e, 1]
+        if rows.probability[e, 0] <= 0.0 and rows.probability[e, 1] <= 0.0:
+            continue
+        cell = after.place[rows.next_state[e]] * after.columns + min(changes, after.columns - 1)
+        begin, end = after.start[cell], after.start[cell + 1]
+        if begin == end:
+            return empty
+        number[e - first] = 0
+        size += end - begin - 1
+        point[0] += one * after.values[begin, 0]
+        point[1] += two * after.values[begin, 1]
+    passed, owner, step = np.empty(size), np.empty(size, np.int64), np.empty((size, 2))
+    n = 0
+    for e in range(first, last):
+        if number[e - first] < 0:
+            continue
+        one, two = discount * rows.probability[e, 0], discount * rows.probability[e, 1]
+        cell = after.place[rows.next_state[e]] * after.columns + min(changes, after.columns - 1)
+        for v in range(after.start[cell] + 1, after.start[cell + 1]):
+            more = one * (after.values[v, 0] - after.values[v - 1, 0])
+            less = two * (after.values[v - 1, 1] - after.values[v, 1])
+            if more + less <= 0.0:
+                continue
+            passed[n], owner[n], step[n, 0], step[n, 1] = less / (more + less), e - first, more, -less
+            n += 1
+    order = np.argsort(passed[:n], kind="mergesort")
+    values, back = np.empty((n + 1, 2)), np.empty((n + 1, last - first), np.int64)
+    kept = 0
+    for i in range(n + 1):
+        b = passed[order[i]] if i < n else 2.0
+        before = passed[order[i - 1]] if i > 0 else 0.0
+        if b > before + _SAME:  # a vertex: the edges so far are those that are passed before b
+            values[kept], back[kept] = point, number
+            kept += 1
+        if i == n or b >= 1.0 - _SAME:
+            break
+        point += step[order[i]]
+        number[owner[order[i]]] += 1
+    return values[:kept], back[:kept], False
+
+
+@kernel
 def _of_pair(
     pair: int, changes: int, rows: StepRows, after: Vectors, discount: float, posterior: Floats, most: int
 ) -> tuple[Floats, Ints, bool]:
     """The vectors of one pair, and their numbers by entry; none if some next state has none."""
     types = posterior.size
+    if types == 2:
+        return _of_pair_of_two(pair, changes, rows, after, discount)
     first, last = rows.row_start[pair], rows.row_start[pair + 1]
     values, back = np.empty((1, types)), np.full((1, last - first), -1)
     values[0] = rows.reward[pair]
@@ -235,6 +294,8 @@ def layer_of_vectors(
                 backs.append(numbers)
             kept, cut = _pruned(own, posterior, most)
             lost = lost or cut
+            if types == 2:
+                kept = kept[np.argsort(own[kept, 0])]
             for v in kept:
                 row = backs[own_row[v] // 1_000_000][own_row[v] % 1_000_000]
                 if size == room:

@@ -274,11 +274,14 @@ class TypedValues:
         return found
 
     def best(self, t: int, s: int, changes: int, weights: Floats) -> int:
-        """The number of the vector of a node that is best for some weights of the types: the first of equal ones."""
-        worth = self.vectors(t, s, changes) @ weights
+        """The number of the vector of a node that is best for some weights of the types; of equal ones what was done."""
+        cell = self._cell(t, s, changes)
+        worth = self.layers[t].values[cell] @ weights
         if not worth.size:
             return -1
-        return int(np.argmax(worth >= worth.max() - _SAME * max(1.0, abs(float(worth.max())))))
+        equal = worth >= worth.max() - _SAME * max(1.0, abs(float(worth.max())))
+        done = equal & (self.layers[t].pair[cell] == self._observed(t)[s]) if t < self.T else equal
+        return int(np.argmax(done if done.any() else equal))
 
     def choice(self, t: int, s: int, changes: int, number: int) -> Choice:
         """One vector of a node, with what it does."""
