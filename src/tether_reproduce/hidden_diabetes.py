@@ -143,7 +143,9 @@ def _of_types(beside: dict[str, list[Beside]]) -> str:
     for name, some in beside.items():
         good = sum(one.typed >= one.tethered - one.margin for one in some)
         knows = sum(one.typed >= one.known - one.margin for one in some)
-        parts.append(f"{good} of {len(some)} paths of the {name} policy, and as good as the policy that knows in {knows}")
+        parts.append(
+            f"{good} of {len(some)} paths of the {name} policy, and as good as the policy that knows in {knows}"
+        )
     return (
         "A third policy: nobody sees the type, but the episode says something of it, and so does what is met later "
         "(tether.Types). Over other starting states of diabetic patients, it is at least as good for the patient as the "

@@ -31,7 +31,7 @@ from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.conditioning.edited_rows import spans
 from tether.conditioning.layers import Graph
 from tether.conditioning.model_sets import model_set
-from tether.model.form import Form, all_pair_states
+from tether.model.form import Form, all_pair_states, model_of
 from tether.model.model_record import ModelRecord
 from tether.observation.changes import nothing_to_change
 from tether.observation.path import Observation
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tether._kernels.vectors import StepRows, Vectors
     from tether.influence.kappa import Thresholds
 
-__all__ = ["MOST", "Choice", "SideBySide", "TypedValues", "worst_and_best"]
+__all__ = ["MOST", "Choice", "SideBySide", "TypedValues", "places_of", "worst_and_best"]
 
 MOST = 64
 """How many vectors of a node are kept, with more than two types."""
@@ -174,13 +174,13 @@ class TypedValues:
         n = states.size
         empty = np.zeros(n, np.int64)
         made = [
-            Vectors(_places(S, states), 1, np.arange(n + 1), final, empty - 1, np.zeros(n + 1, np.int64), empty[:0])
+            Vectors(places_of(S, states), 1, np.arange(n + 1), final, empty - 1, np.zeros(n + 1, np.int64), empty[:0])
         ]
         for t in range(T - 1, -1, -1):
             states, columns = self._states(t), min(self.m, T - t) + 1 if self.counts else 1
             seen = int(self.seen.states[t]) if self.counts and self.m <= T - t else -1
             found, cut = layer_of_vectors(
-                states.astype(np.int64), _places(S, states), columns, seen, self._observed(t), self.step(t), made[-1],
+                states.astype(np.int64), places_of(S, states), columns, seen, self._observed(t), self.step(t), made[-1],
                 discount, self.posterior, MOST,
             )  # fmt: skip
             self.exact = self.exact and not cut
@@ -227,9 +227,7 @@ class TypedValues:
             absent.append(~there[owner])
             limits = self.thresholds[z] if self.thresholds else None
             if limits is not None:
-                states = limits.nodes[t].states.astype(np.int64)
-                _, pairs = spans(form.pair_start[states], form.pair_start[states + 1])
-                allowed[pairs] &= limits.kappa[t] <= self.k
+                allowed[limits.layers[t].pairs(model_of(form))] &= limits.kappa[t] <= self.k
         reward = self.rows.expected(t, probability)
         for z, out in enumerate(absent):  # a type that cannot be there has no say
             reward[out, z] = 0.0
@@ -274,7 +272,7 @@ class TypedValues:
         return found
 
     def best(self, t: int, s: int, changes: int, weights: Floats) -> int:
-        """The number of the vector of a node that is best for some weights of the types; of equal ones what was done."""
+        """The number of the vector of a node that is best for some weights of types; of equal ones, what was done."""
         cell = self._cell(t, s, changes)
         worth = self.layers[t].values[cell] @ weights
         if not worth.size:
@@ -304,7 +302,8 @@ def _reached(graph: Graph, t: int) -> Ints:
     return states
 
 
-def _places(n_states: int, states: Ints) -> Ints:
+def places_of(n_states: int, states: Ints) -> Ints:
+    """Where each state is among some, -1 for the others."""
     place = np.full(n_states, -1, np.int64)
     place[states] = np.arange(states.size)
     return place
