@@ -133,6 +133,7 @@ def test_a_ward():
     log = [mdp.simulate("optimal", 8 + i % 5, start=mdp.states[97 * i % 1440], rng=i, noise=0.3) for i in range(12)]
     check_same(mdp, log, question(None, 1, certify=True))
     check_same(mdp, log[:4], question(None, 2, certify=True))
+    check_same(mdp, log[8:9], question(2, 1, certify=True))  # a batch of one is no policy
 
 
 @pytest.mark.compiled

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, places_among
 from tether._foundation.rounding import rounding_of
 from tether.auditing.answering import PreparedQuestion
 from tether.auditing.audit_question import Question
@@ -25,9 +25,11 @@ from tether.plan.chain import Visits as StatesVisited
 from tether.plan.limits import ABOUT, SHARE
 from tether.plan.resting import asked_model
 from tether.plan.solution import solve as solve_plain
-from tether.plan.standard import LayerValues, Standard
+from tether.plan.standard import Standard
 
 __all__ = ["Batch", "NotTogetherError", "Plans"]
+
+_OfStates = Callable[[Ints], Any]
 
 
 class NotTogetherError(Exception):
@@ -204,31 +206,26 @@ class Batch:
         return Followed(world, steps, self.layers, visits, occupied, value, seen, np.full(n, -1), 0, ask)
 
     def best_values(self, standard: Standard, horizon: Ints) -> Floats:
-        """The value of the plain model's best policy with the luck of each episode, up to its horizon.
-
-        NaN if the values of the plain model are not tabulated: the model is too large, or they depend on the time.
-        """
+        """The value of the plain model's best policy with the luck of each episode, up to its horizon; NaN for none."""
         from tether.core.follow import Occupied, Visits, by_episode, expected_returns, follow, take_pairs
 
         n, world, model = len(self.steps), self.world, self.world.model
-        if not standard.kept:
-            return np.full(n, np.nan)
-        latest, kept = standard.kept[0].t, {layer.t: layer for layer in standard.kept}
+        best = {until: self._best_at(standard, until, horizon) for until in np.unique(horizon).tolist()}
 
-        def at(t: int, layer: Layer, node: Ints, of: Callable[[LayerValues, Ints], Any]) -> Any:
-            """Something of the values of some nodes at time t; episodes of another horizon are at another time."""
-            states, time = layer.nodes.states[node], (latest - horizon + t)[layer.episode()[node]]
+        def at(t: int, layer: Layer, node: Ints, which: int) -> Any:
+            """What is taken (0) in some nodes at time t, or what they are worth (1)."""
+            states, until = layer.nodes.states[node].astype(np.int64), horizon[layer.episode()[node]]
             found = np.empty(node.size)
-            for one in np.unique(time).tolist():
-                some = np.flatnonzero(time == one)
-                found[some] = of(kept[one], states[some].astype(np.int64))
+            for one in np.unique(until).tolist():
+                some = np.flatnonzero(until == one)
+                found[some] = best[one][t][which](states[some])
             return found
 
         def decide(t: int, layer: Layer, occupied: Occupied) -> Visits:
             offsets = layer.nodes.offsets
             going = np.flatnonzero(offsets[occupied.node + 1] > offsets[occupied.node])
             node = occupied.node[going]
-            pairs = at(t, layer, node, lambda values, states: values.taken(states)).astype(np.int64)
+            pairs = at(t, layer, node, 0).astype(np.int64)
             return take_pairs(model, layer, node, pairs, occupied.mass[going], self.steps.item(self.steps.action, t))
 
         first = Occupied(self.layers[0].nodes.first[:-1], np.zeros(n, np.int64), np.ones(n))
@@ -237,9 +234,36 @@ class Batch:
         value = expected_returns(model, self.layers, visits, occupied, world.worth_of, nothing, world.discount)
         for t, (layer, here) in enumerate(zip(self.layers, occupied, strict=True)):
             over = layer.nodes.offsets[here.node] == layer.nodes.offsets[here.node + 1]
-            worth = at(t, layer, here.node[over], lambda values, states: values.table[states, 1])
+            worth = at(t, layer, here.node[over], 1)
             value += world.discount**t * by_episode(layer, here.node[over], here.mass[over] * worth)
-        return world.sign * value + 0.0
+        return np.where(np.isfinite(value), world.sign * value + 0.0, np.nan)
+
+    def _best_at(self, standard: Standard, until: int, horizon: Ints) -> dict[int, tuple[_OfStates, _OfStates]]:
+        """By time: what the best policy of the plain model takes in some states, and what they are worth.
+
+        For the episodes with the horizon ``until``. What is tabulated for as many steps or more is taken from there.
+        """
+        latest = standard.kept[0].t if standard.kept else -1
+        if until <= latest:
+            kept = {layer.t - (latest - until): layer for layer in standard.kept}
+            return {t: (kept[t].taken, partial(_worth, kept[t].table)) for t in range(min(until + 1, len(self.layers)))}
+        mine = [np.unique(layer.nodes.states[horizon[layer.episode()] == until]) for layer in self.layers]
+        none = [np.empty(0, np.int64)] * until
+        found = {}
+        for layer in standard.layers(until, [*mine, *none][:until], none):
+            if layer.t < len(mine):
+                states = mine[layer.t].astype(np.int64)
+                worth = layer.table[states, 1].copy()
+                found[layer.t] = layer.taken, partial(_looked_up, states, worth)
+        return found
+
+
+def _worth(table: Floats, states: Ints) -> Floats:
+    return table[states, 1]
+
+
+def _looked_up(states: Ints, worth: Floats, wanted: Ints) -> Floats:
+    return worth[places_among(states, wanted)]
 
 
 def _in_states(decide: Decide) -> AskPolicy:
