@@ -45,6 +45,8 @@ class Frozen:
         given = self.stored
         states, actions, rows = given["states"], given["actions"], given["rows"]
         R = None if given["R"] is None else np.array(given["R"], dtype=float)
+        if R is not None and given["axes"].startswith("t"):  # a model that ends with the episode: nothing is asked beyond the record
+            R = R[: self.path.T]
         if given["made"] == "table":
             columns: dict[str, list[Any]] = {name: [] for name in ("state", "action", "next_state", "probability")}
             rewards = []
