@@ -74,8 +74,9 @@ class Taken(NamedTuple):
     """The pairs that are taken, those of time t and episode b from ``start[t, b]`` on, in the order of their states.
 
     If they are ``shared``, those of the first are those of all episodes. ``changes`` are those left, ``run`` the
-    uninfluenced steps just passed. Pairs that make a run end are ``influenced``, by time and episode in the same way; if ``by_support``,
-    these and all that can lead where the observed pair could have led. There are less than ``n_runs`` runs.
+    uninfluenced steps just passed. Pairs that make a run end are ``influenced``, by time and episode in the same way;
+    if ``by_support``, these and all that can lead where the observed pair could have led. There are less than
+    ``n_runs`` runs.
     """
 
     start: Ints
