@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints, places_among
+from tether._foundation.arrays import Floats, Ints
 from tether._foundation.rounding import rounding_of
 from tether.auditing.answering import PreparedQuestion
 from tether.auditing.audit_question import Question
@@ -25,11 +25,9 @@ from tether.plan.chain import Visits as StatesVisited
 from tether.plan.limits import ABOUT, SHARE
 from tether.plan.resting import asked_model
 from tether.plan.solution import solve as solve_plain
-from tether.plan.standard import Standard
+from tether.plan.standard import LayerValues, Standard
 
 __all__ = ["Batch", "NotTogetherError", "Plans"]
-
-_OfStates = Callable[[Ints], Any]
 
 
 class NotTogetherError(Exception):
@@ -206,64 +204,42 @@ class Batch:
         return Followed(world, steps, self.layers, visits, occupied, value, seen, np.full(n, -1), 0, ask)
 
     def best_values(self, standard: Standard, horizon: Ints) -> Floats:
-        """The value of the plain model's best policy with the luck of each episode, up to its horizon; NaN for none."""
+        """The value of the plain model's best policy with the luck of each episode, up to its horizon.
+
+        NaN where that policy has no value: a state without actions can be reached.
+        """
         from tether.core.follow import Occupied, Visits, by_episode, expected_returns, follow, take_pairs
 
         n, world, model = len(self.steps), self.world, self.world.model
-        best = {until: self._best_at(standard, until, horizon) for until in np.unique(horizon).tolist()}
+        best = standard.for_starts(horizon, self.steps.state[self.steps.start[:-1]])
 
-        def at(t: int, layer: Layer, node: Ints, which: int) -> Any:
-            """What is taken (0) in some nodes at time t, or what they are worth (1)."""
-            states, until = layer.nodes.states[node].astype(np.int64), horizon[layer.episode()[node]]
+        def at(t: int, layer: Layer, node: Ints, of: Callable[[LayerValues, Ints], Any]) -> Any:
+            """Something of the values of some nodes at time t; the policy of an episode depends on its horizon."""
+            states, until = layer.nodes.states[node], horizon[layer.episode()[node]]
             found = np.empty(node.size)
             for one in np.unique(until).tolist():
                 some = np.flatnonzero(until == one)
-                found[some] = best[one][t][which](states[some])
+                found[some] = of(best(one, t), states[some].astype(np.int64))
             return found
 
         def decide(t: int, layer: Layer, occupied: Occupied) -> Visits:
             offsets = layer.nodes.offsets
             going = np.flatnonzero(offsets[occupied.node + 1] > offsets[occupied.node])
             node = occupied.node[going]
-            pairs = at(t, layer, node, 0).astype(np.int64)
+            pairs = at(t, layer, node, lambda values, states: values.taken(states)).astype(np.int64)
             return take_pairs(model, layer, node, pairs, occupied.mass[going], self.steps.item(self.steps.action, t))
 
-        first = Occupied(self.layers[0].nodes.first[:-1], np.zeros(n, np.int64), np.ones(n))
+        node = self.layers[0].nodes.first[:-1]
+        has_value = np.isfinite(at(0, self.layers[0], node, LayerValues.of))
+        first = Occupied(node[has_value], np.zeros(n, np.int64)[has_value], np.ones(n)[has_value])
         visits, occupied = follow(model, self.layers, first, 0, decide)
         nothing = np.zeros(model.n_states)
         value = expected_returns(model, self.layers, visits, occupied, world.worth_of, nothing, world.discount)
         for t, (layer, here) in enumerate(zip(self.layers, occupied, strict=True)):
             over = layer.nodes.offsets[here.node] == layer.nodes.offsets[here.node + 1]
-            worth = at(t, layer, here.node[over], 1)
+            worth = at(t, layer, here.node[over], LayerValues.of)
             value += world.discount**t * by_episode(layer, here.node[over], here.mass[over] * worth)
-        return np.where(np.isfinite(value), world.sign * value + 0.0, np.nan)
-
-    def _best_at(self, standard: Standard, until: int, horizon: Ints) -> dict[int, tuple[_OfStates, _OfStates]]:
-        """By time: what the best policy of the plain model takes in some states, and what they are worth.
-
-        For the episodes with the horizon ``until``. What is tabulated for as many steps or more is taken from there.
-        """
-        latest = standard.kept[0].t if standard.kept else -1
-        if until <= latest:
-            kept = {layer.t - (latest - until): layer for layer in standard.kept}
-            return {t: (kept[t].taken, partial(_worth, kept[t].table)) for t in range(min(until + 1, len(self.layers)))}
-        mine = [np.unique(layer.nodes.states[horizon[layer.episode()] == until]) for layer in self.layers]
-        none = [np.empty(0, np.int64)] * until
-        found = {}
-        for layer in standard.layers(until, [*mine, *none][:until], none):
-            if layer.t < len(mine):
-                states = mine[layer.t].astype(np.int64)
-                worth = layer.table[states, 1].copy()
-                found[layer.t] = layer.taken, partial(_looked_up, states, worth)
-        return found
-
-
-def _worth(table: Floats, states: Ints) -> Floats:
-    return table[states, 1]
-
-
-def _looked_up(states: Ints, worth: Floats, wanted: Ints) -> Floats:
-    return worth[places_among(states, wanted)]
+        return np.where(has_value, world.sign * value + 0.0, np.nan)
 
 
 def _in_states(decide: Decide) -> AskPolicy:

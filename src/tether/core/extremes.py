@@ -73,9 +73,10 @@ class Hidden(NamedTuple):
 class Taken(NamedTuple):
     """The pairs that are taken, those of time t and episode b from ``start[t, b]`` on, in the order of their states.
 
-    If ``shared``, all episodes share those of episode 0. ``changes`` are those left, ``run`` the uninfluenced steps
-    just passed. Pairs that make a run end are ``influenced``, by time and episode in the same way; if ``by_support``,
-    these and all that can lead where the observed pair could have led. There are less than ``n_runs`` runs.
+    If they are ``shared``, those of the first are those of all episodes. ``changes`` are those left, ``run`` the
+    uninfluenced steps just passed. Pairs that make a run end are ``influenced``, by time and episode in the same way;
+    if ``by_support``, these and all that can lead where the observed pair could have led. There are less than
+    ``n_runs`` runs.
     """
 
     start: Ints
@@ -249,8 +250,8 @@ def _options(
     model: Model, taken: Taken, t: int, b: int, s: int, memory: int, action: int, left: int
 ) -> tuple[Any, Any]:
     """The first option of a node, and how many there are: places in ``taken``; `_ALL`; or -2 - pair for one pair."""
-    episode = 0 if taken.shared else b
-    low, high = taken.start[t, episode], taken.start[t, episode + 1]
+    of = 0 if taken.shared else b
+    low, high = taken.start[t, of], taken.start[t, of + 1]
     v = low + first_from(taken.state[low:high], s)
     if taken.shared:
         first = v
