@@ -1,4 +1,4 @@
-"""Many episodes on one model: indices instead of names; scratch used again, rows that equal steps share; the same bits."""
+"""Many episodes on one model: indices for names; scratch used again; rows that equal steps share; the same bits."""
 
 import gc
 import threading
