@@ -18,10 +18,11 @@ from tether.auditing.answer_arrays import UNRECORDED, VERDICTS, Answers, Change,
 from tether.auditing.audit_question import Question
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.errors import QueryError, TetherError
-from tether.evaluation.certificate import Certificate, certify, least_sightings, why_uncertified
+from tether.evaluation.certificate import Certificate, certify, why_uncertified
 from tether.evaluation.evaluate import Evaluation, evaluate_plan, evaluate_policy
 from tether.evaluation.plan_risk import risk_of
 from tether.evaluation.review import Batch, horizons
+from tether.evaluation.sightings import least_sightings
 from tether.evaluation.tailoring import about_plan
 from tether.explanation.mistakes import value_in_replay
 from tether.logs.cohort import Cohort

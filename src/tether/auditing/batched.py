@@ -184,7 +184,8 @@ class Engine:
         answered = answered & (until != 0)
         if self._policy is None or not answered.any():
             return values
-        first, lengths = cohort.state[cohort.start[:-1]], np.unique(steps[answered]).tolist()
+        first, lengths = np.zeros(len(cohort), np.int64), np.unique(steps[answered]).tolist()
+        first[answered] = cohort.state[cohort.start[:-1][answered]]  # a broken episode may have no steps
         if not self._policy.by_steps_left:
             for T in lengths:
                 some = np.flatnonzero(answered & (steps == T))
