@@ -134,8 +134,8 @@ def _hidden(audit: AuditRecord, holds: int) -> list[str]:
         return [f"In {left:,} of these {holds:,} it survives {times}."]
     if holds == 1:
         return [strength_in_words(float(strengths.max()))]
-    median = float(np.sort(strengths[strengths > 1.0])[(holds - 1) // 2])
-    return [f"In half of these {holds:,}: {strength_in_words(median)}"]
+    words = strength_in_words(float(np.sort(strengths[strengths > 1.0])[(holds - 1) // 2]))
+    return [f"In half of these {holds:,}, {words[:1].lower()}{words[1:]}"]
 
 
 def _valued(audit: AuditRecord) -> list[str]:

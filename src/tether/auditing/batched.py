@@ -124,7 +124,7 @@ class Engine:
         except (TetherError, StuckError):
             table.answered[some] = False  # these are answered one by one, and the problem is said
             return
-        every, stable = (np.mean([one[i] for one in each], axis=0) for i in range(2))
+        every, stable = (np.min([one[i] for one in each], axis=0) for i in range(2))  # what holds, holds in both
         table.guaranteed[some[wanted]] = every
         table.verdict[some[wanted]] = verdict_number(every, stable, table.least_seen[some[wanted]])
         table.gamma_star[some[wanted]] = np.min([one[2] for one in each], axis=0)

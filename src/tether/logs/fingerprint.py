@@ -33,6 +33,7 @@ def digest_of_model(mdp: MDP) -> str:
         for name, members in mdp.label_sets.items():
             digest.update(repr(name).encode())
             _add_arrays(digest, [members])
+        digest.update(repr(sorted(mdp.label_sets.sides.items())).encode())
         if mdp.counts is not None:
             _add_arrays(digest, [mdp.counts.concentration])
     return digest.hexdigest()
