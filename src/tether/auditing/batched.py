@@ -120,7 +120,7 @@ class Engine:
         if self._asked.question.policy is None:
             wanted = np.flatnonzero(np.max([one.nodes() for one in found], axis=0) <= MOST_NODES)
         try:
-            held = Guaranteed.mean([one.guaranteed(wanted) for one in found])
+            held = Guaranteed.least([one.guaranteed(wanted) for one in found])
             strengths = held.strengths()
         except (TetherError, StuckError):
             table.answered[some] = False  # these are answered one by one, and the problem is said

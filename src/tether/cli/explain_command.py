@@ -120,7 +120,7 @@ def with_headings(answer: Answer, episode: Episode) -> list[str | Text]:
         f"About this {episode.nouns(None, None).episode}?": answer.episode,
         "How sure?": answer.sure,
     }
-    lines: list[str | Text] = []
+    lines: list[str | Text] = [*answer.first]
     for head, said in parts.items():
         lines += [Text(head, "bold"), *said] if said else []
     return lines

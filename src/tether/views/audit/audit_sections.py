@@ -13,7 +13,7 @@ from tether._foundation.markup import shade
 from tether._foundation.words import counted, number, percent, three_digits
 from tether.auditing.audit_record import AuditRecord
 from tether.auditing.tables import NO_OUTCOME, NOT_RECORDED
-from tether.explanation.replay import UNDER_WAY, side_of
+from tether.explanation.replay import UNDER_WAY
 from tether.views import figures
 from tether.views.audit.audit_words import (
     VERDICTS,
@@ -114,7 +114,7 @@ def _bars(audit: AuditRecord) -> dict[str, Any] | None:
     total = sum(before.values())
     if not total or {*before, *after} <= {*_ENDED.values()}:
         return None
-    sides = {name: side_of(name) for name in {*before, *after}}
+    sides = {name: audit.mdp.labels.side(name) for name in {*before, *after}}
     order = sorted(sides, key=lambda name: (("bad", "", "good").index(sides[name]), -before[name], name))
     m, policy = audit.question["m"], audit.question["policy"]
     would = "the policy" if policy else f"{'one change' if m == 1 else f'{m} changes'}, with hindsight"
