@@ -65,6 +65,7 @@ FILES = {
     *("model", "path", "format", "columns", "order", "reward_order", "terminal", "discount", "final_reward"),
     *("reward_model", "state_rewards", "transition_rewards", "path_columns", "time", "step", "as_json", "log", "out"),
     *("log_columns", "policy", "policy_columns", "t", "tolerance", "constants"),
+    *("types", "prior_of_types"),
 }
 """What names files, columns and the answer's form; and what has no default in either."""
 

@@ -7,13 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from tether._foundation.checks import whole_number
 from tether.auditing.audit_record import AuditRecord
+from tether.auditing.typed_audit import TypedAudit, audit_of_types
 from tether.errors import QueryError
 from tether.influence.advisable import make_advisable
 from tether.mdp import MDP
+from tether.model.several_types import Types
 from tether.objects.plan_object import Plan
 
 if TYPE_CHECKING:
@@ -135,6 +137,9 @@ class Audit(AuditRecord):
         return report(self, file, reports=reports, title=title, about=about, date=date)
 
 
+@overload
+def audit(mdp: Types, episodes: Any, k: int | None = None, m: int = 1, **about: Any) -> TypedAudit: ...
+@overload
 def audit(
     mdp: MDP,
     episodes: Any,
@@ -166,12 +171,45 @@ def audit(
     time: str | None = None,
     step: Any = None,
     progress: Progress | None = None,
-) -> Audit:
+) -> Audit: ...
+def audit(
+    mdp: MDP | Types,
+    episodes: Any,
+    k: int | None = None,
+    m: int = 1,
+    *,
+    rule: Rule = "definition",
+    influence: str | Influence = "support",
+    objective: Property | None = None,
+    certify: bool = True,
+    gamma: float | None = None,
+    out: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    client: Any = None,
+    minimise: bool = False,
+    horizon: int | None = None,
+    then: Any = "best",
+    only: Any = None,
+    never: Any = None,
+    cost: Any = None,
+    policy: Any = None,
+    draws: int = 0,
+    seed: int = 0,
+    folds: int | None = None,
+    where: str | None = None,
+    strict: bool = False,
+    fresh: bool = False,
+    columns: Mapping[str, Any] | None = None,
+    time: str | None = None,
+    step: Any = None,
+    progress: Progress | None = None,
+) -> Audit | TypedAudit:
     """Answer the same question for every episode of a log: what should have been done, and what would have followed?
 
     Parameters
     ----------
-    mdp : MDP
+    mdp : MDP, or Types
+        With `tether.Types` the answer is a `tether.records.TypedAudit`, with fewer arguments.
     episodes : Episodes, list or mapping of Path, path of a log, or dataframe
         Anything that `tether.io.read_episodes` reads. States and actions are matched with the model's, if necessary by
         their text.
@@ -247,7 +285,11 @@ def audit(
     from tether.logs.fingerprint import digest_of_model, digest_of_policy
 
     if not isinstance(mdp, MDP):
-        raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}: tether.MDP.from_arrays(P, R), …")
+        return audit_of_types(mdp, episodes, k, m, {"rule": rule, "influence": influence, "objective": objective,
+                              "minimise": minimise}, strict, progress, gamma=gamma, out=out, workers=workers,
+                              client=client, horizon=horizon, only=only, never=never, cost=cost, policy=policy,
+                              draws=draws, folds=folds, where=where, fresh=fresh, columns=columns, time=time, step=step,
+                              then=then != "best")  # fmt: skip
     is_learned = mdp.counts is not None and policy is None
     if folds is not None and checked_folds(folds) and not is_learned:
         raise QueryError(
