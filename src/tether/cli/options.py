@@ -248,6 +248,29 @@ class Episode(ModelOptions):
             return f"{find_case(self.path_source).replace('-', ' ')} {noun}".capitalize()
         return f"{noun.capitalize()} {self.path_source.rpartition('#')[2]}"
 
+    def name(self, label: Any) -> str:
+        """A state or an action as it is written here: in words, where the case has them."""
+        from tether._foundation.words import shown
+        from tether.io.embedded import words_of
+
+        return words_of(self.model).get(label, shown(label)) if isinstance(label, str) else shown(label)
+
+    def hours(self) -> list[float] | None:
+        """The times of the steps, in the log's own numbers, where ``--time`` names a column of them."""
+        if self.time is None:
+            return None
+        from tether.io.columns import read_columns
+
+        file, _, wanted = self.path_source.rpartition("#")
+        named = {ours: theirs for ours, theirs in self.path_columns.items() if ours == "episode"}
+        read = read_columns(
+            file or wanted, ["t"], ["episode"], {**named, "t": self.time}, text=["episode"], blank=["t"]
+        )
+        times, ids = read.get("t"), read.get("episode") if file else None
+        assert times is not None
+        kept = times if ids is None else times[[str(one) == wanted for one in ids]]
+        return sorted(float(time) for time in kept)
+
     @property
     def _case_noun(self) -> str | None:
         if not self.path_source.startswith("case:"):

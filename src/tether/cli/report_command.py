@@ -74,6 +74,7 @@ def report(
             output,
             title=title or episode.title(nouns.episode),
             nouns=nouns,
+            action_name=episode.name,
             features=None if features is None else [name.strip() for name in features.split(",")],
             certificate=certificate,
             draws=draws,
