@@ -62,11 +62,12 @@ def steps_table(
     luck: bool = True,
     name: Callable[[Any], str] = shown,
     noun: str = "t",
+    times: Sequence[float] | None = None,
 ) -> Table:
     """One row per step: what happened, what ``who`` would do, what it gains, its strength, whether it is influenced.
 
     In a long episode, steps at which nothing changes share a row. ``name`` turns an action into text; ``noun`` is what
-    a step is called.
+    a step is called, and ``times`` are the log's own times, in place of t.
 
     Without ``luck`` no step is random: the observation can influence nothing, and there is no column of influence.
     """
@@ -74,12 +75,16 @@ def steps_table(
     places = decimals(step.gain for step in steps)
     of_influence = ("strength", "influenced") if luck else ()
     table = plain_table(noun, "what happened", who, "gain", *of_influence, right=[0, *range(3, 4 + len(of_influence))])
+
+    def label(i: int) -> str:
+        return str(steps[i].t) if times is None or i >= len(times) else f"{times[i]:g}"
+
     for first, last in _stretches(steps):
         step, before = steps[first], steps[first - 1] if first else None
         if last > first:
             gain = sum(one.gain for one in steps[first : last + 1])
             table.add_row(
-                f"{step.t}–{steps[last].t}",
+                f"{label(first)}–{label(last)}",
                 "…",
                 f"{last - first + 1} steps, no change",
                 signed(gain, places),
@@ -87,7 +92,7 @@ def steps_table(
             )
             continue
         table.add_row(
-            str(step.t),
+            label(first),
             _happened(step, before, in_full, name),
             _planned(step, in_full, name),
             signed(step.gain, places),

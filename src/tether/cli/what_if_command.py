@@ -85,7 +85,8 @@ def what_if(
     if asked.certificate is not None:
         put(nouns(asked.certificate.sentence))
     luck = left_to_chance(cf if objective is None else asked.policy.world, asked.outlook.chain)
-    put("", steps_table(asked.steps, "what if", luck, episode.name, "t" if nouns.step == "step" else nouns.step))
+    noun = "t" if nouns.step == "step" else nouns.step
+    put("", steps_table(asked.steps, "what if", luck, episode.name, noun, hours))
     put(legend(asked.steps, objective, luck), style="dim")
 
 
