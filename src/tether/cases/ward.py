@@ -12,9 +12,9 @@ _LEADS_TO = {
     ("sick", "wait"): {"sick": 0.55, "worse": 0.35, "well": 0.10},
     ("sick", "treat"): {"sick": 0.40, "worse": 0.10, "well": 0.50},
     ("worse", "wait"): {"sick": 0.05, "worse": 0.75, "dead": 0.20},
-    ("worse", "treat"): {"sick": 0.30, "worse": 0.50, "dead": 0.20},
+    ("worse", "treat"): {"sick": 0.30, "worse": 0.55, "dead": 0.15},
 }
-_TREATING, _DYING = -1.0, -20.0
+_DYING = -100.0
 
 _PATIENTS = {
     "patient 10": (["sick", "sick", "sick", "worse", "dead"], ["wait"] * 4),
@@ -33,7 +33,7 @@ _STORIES = {
 def ward() -> Case:
     """Patients who are sick, worse, well or dead, and who wait or are treated; well and dead end the stay.
 
-    A made-up model, for first steps. A death counts -20, a treatment -1. Labels: ``well`` and ``dead``.
+    A made-up model, for first steps. A death counts -100. Labels: ``well`` and ``dead``.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def ward() -> Case:
         action=[action for (_, action), _, _ in rows],
         next_state=[after for _, after, _ in rows],
         probability=[p for _, _, p in rows],
-        reward=[_TREATING * (action == "treat") + _DYING * (after == "dead") for (_, action), after, _ in rows],
+        reward=[_DYING * (after == "dead") for _, after, _ in rows],
         terminal=["well", "dead"],
     )
     paths = {name: Path(*seen) for name, seen in _PATIENTS.items()}

@@ -83,10 +83,10 @@ def main() -> None:
         f"Computed exactly, without sampling, in {computed:.1f} s; reports drawn in {drawn:.1f} s.",
         "",
         "Where to look next:",
-        f"- reports to show to others, in a browser: {', '.join(map(str, pages))}",
+        f"- pages for others: {', '.join(map(str, pages))}",
         f"- one answer step by step: {tether} explain case:ward",
-        f"- an interactive page, in a browser: {tether} explore",
-        f"- your own files: {tether} explain MODEL PATH, and docs/start.md",
+        f"- a page to play with: {tether} explore",
+        f"- your own files: {tether} explain MODEL PATH",
     )
 
 

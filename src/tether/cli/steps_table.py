@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = ["legend", "path_table", "steps_table"]
 
-_OF_INFLUENCE = "strength: the part of the probability that the observation moves. influenced: the test that k counts."
+_OF_INFLUENCE = (
+    "strength: the part of the probability that the observation moves. influenced: known ground, where this episode "
+    "tells how chance would have fallen; k counts it."
+)
 
 _CHANGED = "bold dark_orange3"
 """How an action that is changed looks on a terminal with colours."""

@@ -64,6 +64,8 @@ def sections(audit: AuditRecord) -> dict[str, Any]:
         "gains": _gains(audit.summary.gains),
         "helped": _helped(audit),
         "decisions": _decisions(audit),
+        "pairs": _pairs(audit),
+        "changes": _changes(audit),
         "verdicts": _verdicts(audit),
         "hidden": _hidden(audit),
     }
@@ -260,6 +262,43 @@ def _decisions(audit: AuditRecord) -> dict[str, Any]:
         if one["mistakes"]
     ]
     return {"rows": rows, "count": table.num_rows, "learned": any(row["better"] is not None for row in rows)}
+
+
+def _pairs(audit: AuditRecord) -> list[dict[str, Any]]:
+    """The mistakes by pair of actions, over all states; the costliest pair first."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for one in audit.decisions.select(["action", "best", "mistakes", "mean_cost"]).to_pylist():
+        if one["mistakes"]:
+            pair = name_in_words(audit.mdp.actions, one["action"]), name_in_words(audit.mdp.actions, one["best"])
+            kept = found.setdefault(pair, [0, 0, 0.0])
+            kept[0] += one["mistakes"]
+            kept[1] += 1
+            kept[2] += one["mistakes"] * one["mean_cost"]
+    rows = [
+        {
+            "done": done,
+            "best": best,
+            "mistakes": int(many),
+            "states": counted(int(states), "state"),
+            "cost": cost / many,
+        }
+        for (done, best), (many, states, cost) in found.items()
+    ]
+    return sorted(rows, key=lambda row: -row["mistakes"] * row["cost"])[:_DECISIONS]
+
+
+def _changes(audit: AuditRecord) -> list[dict[str, Any]]:
+    """What hindsight changes first, by pair of actions; those whose gains hold in most episodes first."""
+    return [
+        {
+            "done": name_in_words(audit.mdp.actions, one.observed),
+            "instead": name_in_words(audit.mdp.actions, one.advised),
+            "episodes": one.episodes,
+            "holds": one.verdicts["holds"],
+            "harm": one.verdicts["could do harm"],
+        }
+        for one in audit.summary.changed[:_DECISIONS]
+    ]
 
 
 _STRENGTHS = (1.0, 1.25, 1.5, 2.0, 3.0, np.inf)
