@@ -178,7 +178,7 @@ def _near(answer: EpisodeAnswer) -> dict[str, Any]:
     return {
         "share": about,
         "value": percent(about),
-        "beside": f"{influenced} of {steps} steps{until} are influenced (the test that k counts)",
+        "beside": f"{influenced} of {steps} steps{until} are on known ground, which k counts",
     }
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tether._foundation.words import percent, three_digits
+from tether._foundation.words import three_digits
 from tether.explanation.decisions import Decision
+from tether.explanation.replay import of_hundred
 from tether.explorer.answer_cache import EpisodeAnswer
 from tether.explorer.panels import Asked
 
@@ -54,7 +55,7 @@ def _other(asked: Asked, answer: EpisodeAnswer, row: Decision) -> dict[str, Any]
     if row.gain is None:
         text = "a later action of this episode may then not be available."
     elif row.necessity is not None and found.outcome is not None:
-        text = f"{found.outcome} would have been avoided with {percent(row.necessity)}; {_gain(row.gain)}."
+        text = f"of 100 replays {of_hundred(1 - row.necessity)} end so ({found.outcome}); {_gain(row.gain)}."
     else:
         text = f"{_gain(row.gain)}."
     allowed = "allowed" if row.needed_k <= k else "not allowed"
