@@ -15,6 +15,7 @@ from pages import BROKEN, EVIL, walk
 import tether
 from tether.explorer.offered import Cases, LogEpisodes, One
 from tether.explorer.server import Explorer
+from tether.learning.folds import unseen
 
 pytestmark = pytest.mark.compiled
 
@@ -183,7 +184,8 @@ def test_a_learned_log(browser):
             assert page.evaluate("document.activeElement.id") == "episodes-q"
             page.click(".episodes tbody th a >> text=/^10$/")
             visit.quiet()
-            cf = tether.counterfactual(mdp, episodes.observation(10, mdp))
+            seen = episodes.observation(10, mdp)
+            cf = tether.counterfactual(unseen(mdp, seen), seen)  # a model that has not seen this patient
             assert visit.value() == cf.plan(None, 1).value
             visit.slide("k", 1)
             assert visit.value() == cf.plan(1, 1).value

@@ -19,6 +19,7 @@ from tether.cli.options import (
     as_json,
     who_acts,
     with_certificate,
+    with_hiding,
     with_horizon,
     with_limits,
     with_names,
@@ -75,6 +76,7 @@ decisions.parquet, outcomes.parquet, and the reports of the top episodes."""
 @click.option("--fresh", is_flag=True, help="Start again, even if DIR contains results.")
 @click.option("--strict", is_flag=True, help="Stop at the first batch with an episode that cannot be answered.")
 @with_names
+@with_hiding
 @as_json
 def audit(
     source: ModelOptions,
@@ -101,6 +103,7 @@ def audit(
     strict: bool,
     episode_name: str | None,
     step_name: str | None,
+    hide_ids: bool,
     as_json: bool,
 ) -> None:
     """Answer the same question for every episode of a log.
@@ -155,7 +158,9 @@ def audit(
     page, nouns = Path(out) / "audit.html", Nouns(episode_name or "episode", step_name or "step")
     with progress() as say:
         say(f"writing {page}, and the reports of the top episodes")
-        found.report(page, reports=reports, about={"model file": source.model, "log file": log}, nouns=nouns)
+        found.report(
+            page, reports=reports, about={"model file": source.model, "log file": log}, nouns=nouns, hide_ids=hide_ids
+        )
     if as_json:
         print_json(
             "audit",

@@ -40,6 +40,7 @@ __all__ = [
     "with_certificate",
     "with_draws",
     "with_gamma",
+    "with_hiding",
     "with_influence",
     "with_k_and_m",
     "with_limits",
@@ -240,8 +241,10 @@ class Episode(ModelOptions):
 
         return Nouns(episode or self._case_noun or "episode", step or "step")
 
-    def title(self, noun: str) -> str:
-        """The episode by a person's name for it: "Sepsis patient", "Patient 10"."""
+    def title(self, noun: str, hide_id: bool = False) -> str:
+        """The episode by a person's name for it: "Sepsis patient", "Patient 10"; without its name in the log."""
+        if hide_id:
+            return noun.capitalize()
         if self.path_source.startswith("case:"):
             from tether.io.embedded import find_case
 
@@ -401,6 +404,10 @@ _TIMES = [
 _NAMED = [
     click.option("--episode-name", metavar="WORD", help="What an episode is called: patient.  [default: episode]"),
     click.option("--step-name", metavar="WORD", help="What a step is called: hour.  [default: step]"),
+]
+
+_HIDING = [
+    click.option("--hide-ids", is_flag=True, help="Leave the names of episodes out of the pages; tables keep them."),
 ]
 
 _WRITTEN = [
@@ -586,6 +593,7 @@ with_property = _with(_OBJECTIVE[:1])
 with_k_and_m = _with([*_LIMITS, _RULE[0]])
 with_rule = _with(_RULE)
 with_names = _with(_NAMED)
+with_hiding = _with(_HIDING)
 with_times = _with(_TIMES)
 with_writing = _with(_WRITTEN)
 with_influence = _with(_RULE[1:])

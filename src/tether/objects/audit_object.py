@@ -104,6 +104,7 @@ class Audit(AuditRecord):
         about: Mapping[str, Any] | None = None,
         date: dt.date | None = None,
         nouns: Nouns | None = None,
+        hide_ids: bool = False,
     ) -> pathlib.Path:
         """Write an overview as one HTML file, and the reports of the top episodes beside it.
 
@@ -123,6 +124,9 @@ class Audit(AuditRecord):
             The date that the page carries: by default today, or the day of ``SOURCE_DATE_EPOCH`` where that is set.
         nouns : `tether.records.Nouns`, optional
             What an episode and a step are called: ``Nouns("patient", "hour")``.
+        hide_ids : bool
+            Whether the number in the list stands for the name of an episode, on the page and in the reports. The tables
+            keep the names.
 
         Examples
         --------
@@ -136,7 +140,7 @@ class Audit(AuditRecord):
         """
         from tether.views.audit import report
 
-        return report(self, file, reports=reports, title=title, about=about, date=date, nouns=nouns)
+        return report(self, file, reports=reports, title=title, about=about, date=date, nouns=nouns, hide_ids=hide_ids)
 
 
 def audit(

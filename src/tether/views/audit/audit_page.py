@@ -40,6 +40,7 @@ def report(
     about: Mapping[str, Any] | None = None,
     date: dt.date | None = None,
     nouns: Nouns | None = None,
+    hide_ids: bool = False,
 ) -> Path:
     """Write the overview of an audit; see `tether.records.Audit.report`."""
     if about is not None and not isinstance(about, Mapping):
@@ -52,7 +53,7 @@ def report(
         raise QueryError("reports of single episodes are about plans; this audit is about a policy: leave reports out")
     target, day = Path(file), date_of_page(date)
     say = nouns or Nouns()
-    links = _write_reports(audit, target, reports, day, say)
+    links = _write_reports(audit, target, reports, day, say, hide_ids)
     script = source("audit.js")
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
     text = render(
@@ -65,10 +66,10 @@ def report(
         script=drawing(script),
         digest=drawing(digest),
         reports=len(links),
-        listed=listed_episodes(audit, links, say),
+        listed=listed_episodes(audit, links, say, hide_ids),
         settings=settings(audit, about or {}, day.isoformat()),
         directory="" if audit.directory is None else str(audit.directory),
-        **sections(audit),
+        **sections(audit, hide_ids),
     )
     with written(target) as partial:
         partial.write_text(text, encoding="utf-8", newline="\n")
@@ -82,7 +83,9 @@ def _title(audit: AuditRecord) -> str:
     return f"{many}, at most {counted(question['m'], 'decision')} changed in each"
 
 
-def _write_reports(audit: AuditRecord, page: Path, n: int, day: dt.date, nouns: Nouns) -> dict[Any, str]:
+def _write_reports(
+    audit: AuditRecord, page: Path, n: int, day: dt.date, nouns: Nouns, hide_ids: bool
+) -> dict[Any, str]:
     """Write the reports of the top episodes into a folder beside the page; returns where each of them is."""
     folder = page.parent / f"{page.stem}-episodes"
     top = audit.listed(n).column("episode").to_pylist() if n else []
@@ -99,7 +102,7 @@ def _write_reports(audit: AuditRecord, page: Path, n: int, day: dt.date, nouns: 
         report_plan(
             plan,
             folder / name,
-            title=f"{nouns.episode.capitalize()} {episode}",
+            title=f"{nouns.episode.capitalize()} {rank if hide_ids else episode}",
             nouns=nouns,
             about={"audit": f"number {rank} on the page of the audit"},
             date=day,

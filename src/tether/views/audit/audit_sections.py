@@ -50,7 +50,7 @@ _NOTES = {
 }
 
 
-def sections(audit: AuditRecord) -> dict[str, Any]:
+def sections(audit: AuditRecord, hide_ids: bool = False) -> dict[str, Any]:
     """The sections by the names that the template has for them."""
     return {
         "question": audit_question_in_words(audit.question),
@@ -59,7 +59,7 @@ def sections(audit: AuditRecord) -> dict[str, Any]:
         "cards": _cards(audit),
         "bars": _bars(audit),
         "cannot_know": cannot_know(audit.mdp),
-        "problems": _problems(audit),
+        "problems": _problems(audit, hide_ids),
         "matrix": _matrix(audit),
         "gains": _gains(audit.summary.gains),
         "helped": _helped(audit),
@@ -137,8 +137,10 @@ def _bars(audit: AuditRecord) -> dict[str, Any] | None:
     }
 
 
-def _problems(audit: AuditRecord) -> dict[str, Any]:
+def _problems(audit: AuditRecord, hide_ids: bool) -> dict[str, Any]:
     count = audit.summary.episodes - audit.summary.answered
+    if hide_ids:  # a problem may name its episode: the table has them
+        return {"count": count, "rows": [], "more": count}
     first = audit.first_problems(_PROBLEMS).to_pylist() if count else []
     rows = [("(no episode)" if one["episode"] is None else one["episode"], one["problem"]) for one in first]
     return {"count": count, "rows": rows, "more": count - len(rows)}

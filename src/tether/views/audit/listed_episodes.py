@@ -21,18 +21,22 @@ _CHANGES = 3
 """How many changes of an episode are shown."""
 
 
-def listed_episodes(audit: AuditRecord, links: dict[Any, str], nouns: Nouns) -> dict[str, Any]:
+def listed_episodes(audit: AuditRecord, links: dict[Any, str], nouns: Nouns, hide_ids: bool = False) -> dict[str, Any]:
     """The head, the rows, and what to filter them by.
 
-    For a policy, the episodes with the largest losses are listed as well.
+    For a policy, the episodes with the largest losses are listed as well. With ``hide_ids`` the number in the list
+    stands for the name of an episode.
     """
     records = audit.listed(_LISTED).to_pylist()
     columns = _columns(audit, nouns)
     rows = []
-    for one in records:
+    for rank, one in enumerate(records, start=1):
+        link = links.get(one["episode"], "")
+        if hide_ids:
+            one["episode"] = rank
         cells = [_cell(kind, field, one, audit) for _, kind, field in columns]
         filters = {"outcome": _ended(audit, one["outcome"]), "show": " ".join(_kinds(one))}
-        rows.append({"link": links.get(one["episode"], ""), "cells": cells, **filters})
+        rows.append({"link": link, "cells": cells, **filters})
     return {
         "head": [{"name": name, "kind": kind} for name, kind, _ in columns],
         "rows": rows,
