@@ -162,7 +162,7 @@ def test_why_and_the_layers(browser, cases):
         text = page.inner_text("#panel-why .told").replace("\N{NO-BREAK SPACE}", " ")
         assert text == cf.why(0, "s0", "a1", k=2).in_words(str)
         states, chance = cf.row(0, "s0", "a1")
-        rows = page.locator(".rows tbody tr")
+        rows = page.locator(".leads tbody tr")
         assert rows.count() == len(states)
         assert rows.first.locator("td").nth(2).inner_text() == f"{100 * max(chance):.0f}\N{NO-BREAK SPACE}%"
 
