@@ -58,6 +58,7 @@ CALLS = {
     "sweep": ["sweep", "case:grid-world"],
     "choose-k": ["choose-k", "case:grid-world", "-m", "1", "--at-least", "-100"],
     "why": ["why", "case:grid-world", "-t", "2", "-k", "3"],
+    "what-if": ["what-if", "case:grid-world", "--at", "2=right"],
     "decisions": ["decisions", "case:grid-world", "-m", "2"],
     "certify": ["certify", "case:grid-world", "-k", "6", "-m", "1"],
     "robust": ["robust", "case:grid-world", "-k", "6", "-m", "1"],

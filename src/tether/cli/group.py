@@ -28,6 +28,7 @@ _SECTIONS: dict[str, dict[str, str | None]] = {
         "sweep": "sweep",
         "choose-k": "sweep",
         "why": "why",
+        "what-if": "what_if",
         "decisions": "decisions",
         "evaluate": "evaluate",
         "certify": "certify",
