@@ -23,6 +23,7 @@ from tether.evaluation.necessity import NecessityBounds as NecessityBounds
 from tether.evaluation.panel import Advice as Advice
 from tether.evaluation.panel import MechanismPanel as MechanismPanel
 from tether.evaluation.plan_risk import Risk as Risk
+from tether.evaluation.return_distribution import ReturnDistribution as ReturnDistribution
 from tether.evaluation.shares import Share as Share
 from tether.evaluation.shares import Shares as Shares
 from tether.evaluation.tailoring import Tailoring as Tailoring
