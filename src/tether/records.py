@@ -73,6 +73,7 @@ from tether.objects.types_object import TypedPlan as TypedPlan
 from tether.observation.earned import Earned as Earned
 from tether.plan.constrained import Constraint as Constraint
 from tether.plan.constrained import Mixture as Mixture
+from tether.plan.lifted import LiftedPlan as LiftedPlan
 from tether.plan.pareto import Front as Front
 from tether.plan.pareto import Point as Point
 from tether.plan.solution import Solution as Solution

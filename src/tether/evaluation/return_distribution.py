@@ -44,7 +44,6 @@ class ReturnDistribution(Tabular):
     >>> found
     <ReturnDistribution: 8 values, -15 … -4, mean -11.28>
     >>> found.quantile(0.05), found.chance(at_most=-15), round(found.worst_mean(0.1), 3)
-    tether.evaluation.return_distribution.ReturnDistribution found -> <ReturnDistribution: 8 values, -15 … -4, mean -11.28>
     (-15.0, 0.2222222222222222, -15.0)
     """
 

@@ -8,8 +8,8 @@ exponentially distributed, state j wins a row q if W_j / q_j is the smallest, wh
     W_j = p_j·V          for the observed outcome j
     W_j = U_j + p_j·V    for every other j;  p_j = 0 where the observed row cannot lead
 
-which is the winner of log q_j + G_j for Gumbel noise G = -log W that makes the observed outcome win its own row p. Other
-mechanisms say what each row becomes, not how rows go together: there one number decides each step, through the
+which is the winner of log q_j + G_j for Gumbel noise G = -log W that makes the observed outcome win its own row p.
+Other mechanisms say what each row becomes, not how rows go together: there one number decides each step, through the
 distribution function of the row.
 """
 
@@ -67,7 +67,6 @@ class Trajectories(Tabular):
     >>> drawn
     <Trajectories: 3 of 7 steps, mean return -13.67>
     >>> drawn.paths[0].actions[:3]
-    tether.evaluation.trajectories.Trajectories drawn -> <Trajectories: 3 of 7 steps, mean return -13.67>
     ('NIL', 'V_I', 'V_I')
     """
 
@@ -200,7 +199,8 @@ def _decided(of: Ints, probability: Floats, wanted: Ints, uniform: Floats) -> In
     total = np.concatenate(([0.0], np.cumsum(probability)))
     low, high = total[first[wanted]], total[first[wanted + 1]]
     chosen = np.searchsorted(total, low + uniform * (high - low), side="right") - 1
-    return np.clip(chosen, first[wanted], first[wanted + 1] - 1)
+    found: Ints = np.clip(chosen, first[wanted], first[wanted + 1] - 1)
+    return found
 
 
 _DECIDING, _LEADING, _WINNING, _STATE = 0, 1, 2, 3

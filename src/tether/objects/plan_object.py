@@ -105,8 +105,8 @@ class Plan(Shown, PlanRecord):
     def policy(self) -> Ints:
         """What to do, as an array (T, states, m + 1): the index of the action at t, in a state, with changes left.
 
-        It is -1 where the plan never gets, and where no action is taken; see `action`. Under the rule `assured` there is
-        one more axis: how many uninfluenced steps were just passed.
+        It is -1 where the plan never gets, and where no action is taken; see `action`. Under the rule `assured` there
+        is one more axis: how many uninfluenced steps were just passed.
 
         Examples
         --------

@@ -93,8 +93,8 @@ class Tethered(Shown, Tabular, TetherRecord):
     def to_arrow(self) -> pyarrow.Table:
         """The thresholds: one row for every t, state and action that s_0 can reach.
 
-        Columns: t, state, action, whether the pair is influenced, and ``kappa``, the smallest k that allows it; empty if
-        none does. Under the rule `assured` also the uninfluenced steps just passed.
+        Columns: t, state, action, whether the pair is influenced, and ``kappa``, the smallest k that allows it; empty
+        if none does. Under the rule `assured` also the uninfluenced steps just passed.
 
         Examples
         --------

@@ -1,4 +1,7 @@
-"""Plans, sweeps, fronts and thresholds as Arrow tables: one row per node, per k and m, per point, per pair; as arrays."""
+"""Plans, sweeps, fronts and thresholds as Arrow tables: one row per node, per k and m, per point, per pair.
+
+Plans also as arrays.
+"""
 
 from __future__ import annotations
 
