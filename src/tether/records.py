@@ -76,6 +76,8 @@ from tether.plan.constrained import Mixture as Mixture
 from tether.plan.lifted import LiftedPlan as LiftedPlan
 from tether.plan.pareto import Front as Front
 from tether.plan.pareto import Point as Point
+from tether.plan.saved_results import SavedPlan as SavedPlan
+from tether.plan.saved_results import SavedSweep as SavedSweep
 from tether.plan.solution import Solution as Solution
 from tether.plan.sweep import Sweep as Sweep
 from tether.plan.tracked import Tracked as Tracked

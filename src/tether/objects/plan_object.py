@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tether.explanation.verdicts import Nouns
     from tether.learning.uncertainty import PlanUncertainty
     from tether.objects.tether_object import Tethered
+    from tether.plan.saved_results import SavedPlan
 
 __all__ = ["Plan"]
 
@@ -114,7 +115,7 @@ class Plan(Shown, PlanRecord):
         >>> case = tether.cases.grid_world()
         >>> plan = tether.counterfactual(case.mdp, case.path).plan(k=6, m=2)
         >>> plan.policy.shape, case.mdp.actions[int(plan.policy[0, 0, 2])]
-        ((11, 16, 3), 'down')
+        ((11, 16, 3), 'right')
         """
         from tether.plan.plan_tables import policy_array
 
@@ -137,6 +138,36 @@ class Plan(Shown, PlanRecord):
         from tether.plan.plan_tables import values_array
 
         return values_array(self)
+
+    def without_model(self) -> SavedPlan:
+        """The plan with its settings, but without the model: what `save` writes; small to pickle.
+
+        Examples
+        --------
+        >>> import pickle, tether
+        >>> patient = tether.cases.sepsis()
+        >>> plan = tether.counterfactual(patient.mdp, patient.path).plan(k=9, m=2)
+        >>> saved = pickle.loads(pickle.dumps(plan.without_model()))
+        >>> saved.value == plan.value
+        True
+        """
+        from tether.plan.saved_results import plan_without_model
+
+        return plan_without_model(self)
+
+    def save(self, file: str | os.PathLike[str]) -> None:
+        """Write the plan with its settings as one Arrow file; `tether.io.read_plan` reads it, without the model.
+
+        Any program that reads Arrow can read its table, that of `to_arrow`.
+
+        Examples
+        --------
+        >>> import tempfile, tether
+        >>> case = tether.cases.epidemic()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     tether.counterfactual(case.mdp, case.path).plan(k=7, m=4).save(f"{folder}/plan.arrow")
+        """
+        self.without_model().save(file)
 
     def on(self, other: ModelRecord | CounterfactualRecord, lift: Callable[[Any], Any] | None = None) -> LiftedPlan:
         """The plan as a policy of another model, or of another counterfactual MDP: for `evaluate` and `sample` there.
