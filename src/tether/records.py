@@ -24,6 +24,7 @@ from tether.evaluation.necessity import NecessityBounds as NecessityBounds
 from tether.evaluation.panel import Advice as Advice
 from tether.evaluation.panel import MechanismPanel as MechanismPanel
 from tether.evaluation.plan_risk import Risk as Risk
+from tether.evaluation.return_distribution import ReturnDistribution as ReturnDistribution
 from tether.evaluation.shares import Share as Share
 from tether.evaluation.shares import Shares as Shares
 from tether.evaluation.tailoring import Tailoring as Tailoring
@@ -81,9 +82,12 @@ from tether.objects.types_object import TypedPlan as TypedPlan
 from tether.observation.earned import Earned as Earned
 from tether.plan.constrained import Constraint as Constraint
 from tether.plan.constrained import Mixture as Mixture
+from tether.plan.lifted import LiftedPlan as LiftedPlan
 from tether.plan.limited import LimitedPlan as LimitedPlan
 from tether.plan.pareto import Front as Front
 from tether.plan.pareto import Point as Point
+from tether.plan.saved_results import SavedPlan as SavedPlan
+from tether.plan.saved_results import SavedSweep as SavedSweep
 from tether.plan.solution import Solution as Solution
 from tether.plan.sweep import Sweep as Sweep
 from tether.plan.tracked import Tracked as Tracked

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tether.auditing.directory import Parts
     from tether.auditing.running import Progress
     from tether.auditing.workers import Workers
+    from tether.explanation.verdicts import Nouns
     from tether.influence.one_step import Influence
     from tether.influence.rules import Rule
     from tether.model.properties import Property
@@ -104,6 +105,8 @@ class Audit(AuditRecord):
         title: str | None = None,
         about: Mapping[str, Any] | None = None,
         date: dt.date | None = None,
+        nouns: Nouns | None = None,
+        hide_ids: bool = False,
     ) -> pathlib.Path:
         """Write an overview as one HTML file, and the reports of the top episodes beside it.
 
@@ -121,6 +124,11 @@ class Audit(AuditRecord):
             Further lines for the settings at the end, such as the files that were read.
         date : datetime.date, optional
             The date that the page carries: by default today, or the day of ``SOURCE_DATE_EPOCH`` where that is set.
+        nouns : `tether.records.Nouns`, optional
+            What an episode and a step are called: ``Nouns("patient", "hour")``.
+        hide_ids : bool
+            Whether the number in the list stands for the name of an episode, on the page and in the reports. The tables
+            keep the names.
 
         Examples
         --------
@@ -134,7 +142,7 @@ class Audit(AuditRecord):
         """
         from tether.views.audit import report
 
-        return report(self, file, reports=reports, title=title, about=about, date=date)
+        return report(self, file, reports=reports, title=title, about=about, date=date, nouns=nouns, hide_ids=hide_ids)
 
 
 @overload
@@ -325,7 +333,11 @@ def audit(
         with closing(hire()) as hired:
             found = run_in_memory(log, mdp, naming, hired, selection, **reporting)
         return Audit(found.__getitem__, question, named, mdp, log, None, None, placebo(), gathered)
-    about: dict[str, Any] = {"model": digest_of_model(mdp), "log": log.digest(), "question": dict(named)}
+    about: dict[str, Any] = {
+        "model": digest_of_model(mdp),
+        "log": log.digest() if selection is None else selection.digest(log),
+        "question": dict(named),
+    }
     incomparable = ""
     if policy is not None:
         about["question"]["digest"], incomparable = digest_of_policy(mdp, policy, log.longest)

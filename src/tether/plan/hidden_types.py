@@ -272,7 +272,7 @@ class TypedValues:
         return found
 
     def best(self, t: int, s: int, changes: int, weights: Floats) -> int:
-        """The number of the vector of a node that is best for some weights of types; of equal ones, what was done."""
+        """Number of the vector of a node that is best for some weights of the types: of equal ones what was done."""
         cell = self._cell(t, s, changes)
         worth = self.layers[t].values[cell] @ weights
         if not worth.size:
