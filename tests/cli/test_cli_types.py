@@ -47,7 +47,7 @@ def test_types_from_files_with_another_prior(clinic):
     for name, mdp in types.models.items():
         write_model(replace(mdp, final_reward=None), folder / f"{name}.csv")
     options = [f"--type={name}={folder / name}.csv" for name in types.models]
-    options += ["--prior", "diabetic=0.5", "--prior", "not diabetic=0.5", "--terminal", "dead", "--terminal", "well"]
+    options += ["--prior", "diabetic=0.5", "--prior", "not diabetic=0.5"]
     options += ["--final-reward", "well=1", "--final-reward", "sick=0.8"]
     answer = json_of("explain", *options, folder / "path.csv", "-k", 2)
     other = tether.Types(types.models, prior={"diabetic": 0.5, "not diabetic": 0.5})

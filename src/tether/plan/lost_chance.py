@@ -23,7 +23,7 @@ from tether.model.form import all_pair_states, model_of
 from tether.observation.changes import nothing_to_change
 from tether.observation.earned import model_return
 from tether.plan.best_values import final_rewards
-from tether.plan.hidden_types import MOST, SideBySide, places_of
+from tether.plan.hidden_types import SideBySide, places_of
 from tether.plan.limited import Key, LimitedPlan, follow_limited
 from tether.plan.tether_record import TetherRecord, refuse_price
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from tether._kernels.vectors import StepRows, Vectors
 
 __all__ = ["with_chance"]
+
+_EVERY = 1 << 30
+"""Every vector that may be best is kept."""
 
 _CLOSE = 1e-12
 """Probabilities that differ by less are the same."""
@@ -83,7 +86,7 @@ class _Runs:
             states, columns = self._states(t), min(m, self.T - t) + 1
             places, rows = places_of(self.S * (k + 1), states), self.step(t)
             layer, _ = layer_of_vectors(
-                states, places, columns, -1, self._observed(t), rows, made[-1], 1.0, np.full(2, 0.5), MOST
+                states, places, columns, -1, self._observed(t), rows, made[-1], 1.0, np.full(2, 0.5), _EVERY
             )
             made.append(layer)
         self.layers: list[Vectors] = made[::-1]
