@@ -403,7 +403,7 @@ def test_a_path_longer_than_thresholds_are_stored_for(monkeypatch):
 
 
 def test_the_smallest_model_in_which_the_algorithm_as_printed_breaks_the_definition():
-    """Two states and two actions, one step: all smaller models searched, none differs; the docs show one of this size."""
+    """Two states, two actions, one step: all smaller models searched, none differs; the docs show one of this size."""
     import itertools
 
     import tether
