@@ -47,8 +47,8 @@ from tether.model.confidence import Intervals, row_intervals
 from tether.model.model_record import ModelRecord
 
 if TYPE_CHECKING:
-    from tether._kernels.robust import Models
     from tether._kernels.sets import Observed
+    from tether.core.robust import Models
 
 __all__ = [
     "EVERY_MODEL",
@@ -197,7 +197,7 @@ class ModelSet:
         If not ``scaled``, without what hidden causes change: the limits of rows times `Confounding.ratios` are then
         those of the set.
         """
-        from tether._kernels.robust import Models
+        from tether.core.robust import Models
 
         lower, upper = self._ends
         if self.confounding is not None and scaled:
@@ -249,8 +249,8 @@ class ModelSet:
 
         ``value`` is the value of each outcome, for each entry of the pairs' nominal rows, one row after the other.
         """
-        from tether._kernels.robust import extreme_rows
         from tether._kernels.sets import limits_for, row_scratch_for
+        from tether.core.robust import extreme_rows
 
         form = self.gumbel.mdp.form
         starts = nominal_start(form, pairs)

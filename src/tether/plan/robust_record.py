@@ -18,18 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints, read_only
+from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import whole_number, whole_numbers
 from tether._kernels.scratch import scratch_array
 from tether.conditioning.counterfactual_record import CounterfactualRecord
-from tether.conditioning.edited_rows import Rows
 from tether.conditioning.model_sets import IN_WORDS, Assumption, ModelSet, model_set, worth_elsewhere
 from tether.core.batch import NO_RUNS, Nodes, starts
 from tether.errors import QueryError
 from tether.influence.advisable import Advisable, make_advisable
 from tether.influence.kappa import Thresholds
 from tether.influence.rules import Rule
-from tether.model.form import Form
+from tether.model.form import model_of
 from tether.model.properties import Property, make_property
 from tether.observation.changes import nothing_to_change
 from tether.plan.best_values import observed_value
@@ -40,7 +39,6 @@ from tether.plan.sweep import Sweep
 from tether.plan.tether_record import tether
 
 if TYPE_CHECKING:
-    from tether._kernels.layer import LayerRows
     from tether.plan.chain import Chain
 
 __all__ = ["RobustPlanRecord", "RobustRecord"]
@@ -344,12 +342,12 @@ def _solve(
     models: ModelSet, found: Thresholds, k: int, m: int, sign: float = 1.0
 ) -> tuple[Floats, tuple[Nodes, ...], tuple[Ints, ...]]:
     """V_0(s_0, c) for c = 0 … m; the nodes planned for, and the choices. ``sign`` = -1: under the best models."""
-    from tether._kernels.layer import LayerNodes
-    from tether._kernels.robust import Goal, robust_nodes
     from tether._kernels.sets import limits_for, row_scratch_for
+    from tether.core.condition import read_only_nodes
+    from tether.core.robust import Goal, robust_nodes
 
     graph, T = found.graph, found.graph.T
-    mdp, form = graph.mdp, graph.mdp.form
+    mdp, form, model = graph.mdp, graph.mdp.form, model_of(graph.mdp.form)
     kept = [_going(found, t, which) for t, which in enumerate(found.within(k))]
     nodes = tuple(_some(layer, which) for layer, which in zip(found.nodes, kept, strict=True))
     # One run more than occur, for runs that are too long.
@@ -370,8 +368,9 @@ def _solve(
         free[uncounted] = 1
         choice = np.full((nodes[t].size, m + 1), -1, dtype=np.int8 if mdp.n_actions < 127 else np.int32)
         robust_nodes(
-            LayerNodes(read_only(nodes[t].states), read_only(nodes[t].runs), with_runs, mdp.n_states),
-            _nominal_rows(form, found.influenced[t]),  # the sets say what an observed step changes
+            model,
+            read_only_nodes(nodes[t]),
+            found.influenced[t],
             found.kappa[t],
             found.offsets[t][kept[t]],
             k,
@@ -412,15 +411,6 @@ def _some(nodes: Nodes, which: Ints) -> Nodes:
     """Some nodes of a layer, by position."""
     runs = nodes.runs[which] if nodes.runs.size else NO_RUNS
     return Nodes(np.array([0, which.size]), nodes.states[which], runs, starts(np.diff(nodes.offsets)[which]))
-
-
-def _nominal_rows(form: Form, influenced: Ints) -> LayerRows:
-    """The rows of the model, none of them edited, as the kernel takes them."""
-    from tether._kernels.layer import LayerRows
-
-    none = Rows.none()
-    model = form.pair_start, form.pair_action, form.row_start, form.next_state, form.probability
-    return LayerRows(*model, none.pairs, none.start, none.next_state, none.probability, influenced)
 
 
 def _signed(values: Any, objective: Property | None, minimise: bool) -> Any:
