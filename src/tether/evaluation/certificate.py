@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from tether._foundation.arrow import Tabular
 from tether._foundation.markup import html_table
 from tether._foundation.rounding import ROUNDING, gain_of, rounding_of
 from tether._foundation.words import at_most_three_digits, counted, number, of_100, percent, three_digits
@@ -40,6 +41,8 @@ from tether.plan.plan_record import PlanRecord
 from tether.plan.policy import shares_of_pairs
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from tether.conditioning.counterfactual_record import CounterfactualRecord
 
 __all__ = [
@@ -111,7 +114,7 @@ class Certified:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Certificate:
+class Certificate(Tabular):
     """What holds for a plan or policy under every causal model; made by `tether.certify` and `Plan.certify`.
 
     "Every causal model" means every one that agrees with the MDP and with the observed episode, and in which the luck
@@ -183,6 +186,33 @@ class Certificate:
     def gain(self) -> float:
         """The gain that is guaranteed under every causal model; below 0 if the plan could do harm."""
         return self.nothing.gain
+
+    def to_arrow(self) -> pyarrow.Table:
+        """One row per assumption: assume, worst, best, the guaranteed gain.
+
+        "nothing" and "stability" are sets of causal models; "hidden causes" are those up to ``gamma``; "related luck"
+        is luck that may be related over time in any way.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> table = tether.counterfactual(case.mdp, case.path).plan(k=6, m=4).certify().to_arrow()
+        >>> table["assume"].to_pylist(), round(table["gain"][0].as_py(), 2)
+        (['nothing', 'stability', 'hidden causes', 'related luck'], 11.21)
+        """
+        import pyarrow as pa
+
+        every, stable = self.nothing, self.stability
+        named = {
+            "nothing": (every.worst, every.best),
+            "stability": (stable.worst, stable.best),
+            "hidden causes": (self.worst, self.best),
+            "related luck": self.related,
+        }
+        gains = [gain_of(worst, self.observed_value, self.minimise) for worst, _ in named.values()]
+        worst, best = zip(*named.values(), strict=True)
+        return pa.table({"assume": list(named), "worst": worst, "best": best, "gain": gains})
 
     @property
     def is_certain(self) -> bool:

@@ -17,6 +17,7 @@ from tether.conditioning.mechanism import Mechanism
 from tether.conditioning.row_function import RowOf
 from tether.errors import QueryError
 from tether.model.model_record import ModelRecord
+from tether.model.several_types import Types
 from tether.objects.episode_questions import EpisodeQuestions
 from tether.observation.path import Observation, Path
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from tether.model.properties import Property
     from tether.objects.plan_object import Plan
     from tether.objects.tether_object import Tethered
-    from tether.objects.types_object import TypedCounterfactual, Types
+    from tether.objects.types_object import TypedCounterfactual
     from tether.plan.pareto import Front
     from tether.plan.sweep import Sweep
 
@@ -467,7 +468,7 @@ def counterfactual(
     >>> [round(tether.counterfactual(lake, fell, horizon=H).plan(k=2, m=1).value, 3) for H in (1, 2, 9)]
     [0.667, 0.833, 0.999]
     """
-    from tether.objects.types_object import TypedCounterfactual, Types
+    from tether.objects.types_object import TypedCounterfactual
 
     if isinstance(mdp, Types):
         given = mechanism != GumbelMax.name or options or horizon is not None or then != "best"

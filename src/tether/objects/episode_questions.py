@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from tether.evaluation.evaluate import Evaluation
+    from tether.evaluation.trajectories import Trajectories
     from tether.explanation.decisions import Decisions
     from tether.explanation.mistakes import Review
     from tether.explanation.what_if import WhatIf
@@ -67,6 +68,33 @@ class EpisodeQuestions(Shown, CounterfactualRecord):
         from tether.evaluation.evaluate import evaluate_policy
 
         return evaluate_policy(self, policy, influence, objective)
+
+    def sample(self, policy: Any, n: int = 5, rng: Any = 0, *, objective: Property | None = None) -> Trajectories:
+        """Draw ``n`` episodes under any policy, with the luck of this one.
+
+        Policies that are drawn with the same seed meet the same noise: draw i of one and draw i of the other differ
+        only by what is done. Under Gumbel-max it is the noise of the causal model.
+
+        Parameters
+        ----------
+        policy, objective
+            As in `evaluate`.
+        n : int
+        rng : int or numpy Generator
+            The same seed gives the same noise; None gives another each time.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> cf = tether.counterfactual(case.mdp, case.path)
+        >>> plan, done = cf.plan(k=7, m=4), cf.sample("observed", 1000)
+        >>> done.returns.std(), (cf.sample(plan, 1000).returns > done.returns).mean()
+        (np.float64(0.0), np.float64(1.0))
+        """
+        from tether.evaluation.trajectories import sample_policy
+
+        return sample_policy(self, policy, n, rng, objective)
 
     def decisions(
         self,
