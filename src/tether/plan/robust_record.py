@@ -46,31 +46,7 @@ __all__ = ["RobustPlanRecord", "RobustRecord"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RobustPlanRecord(PlanRecord):
-    """The plan with the best guaranteed value; made by `Robust.plan`.
-
-    It is used as any `Plan`. Its evaluation and samples are those under Gumbel-max; only ``value`` is guaranteed. Its
-    actions (`action`, `to_arrow`, the sentences) are those for every node that some causal model of the set leads to.
-
-    Attributes
-    ----------
-    value : float
-        The worst case: guaranteed under every causal model of the set.
-    assume : str
-        The set.
-    confidence : float or None
-        If the transition probabilities are intervals: the level at which all of them hold together.
-    gamma, share : float, array or None
-        The strength of the hidden causes that are allowed for, and how often each pair is taken in its state
-        (`tether.conditioning.model_sets.Confounding`).
-
-    Examples
-    --------
-    >>> import tether
-    >>> case = tether.cases.epidemic()
-    >>> plan = tether.robust(case.mdp, case.path, assume="nothing").plan(k=6, m=4)
-    >>> round(plan.value, 2), plan.observed_value
-    (-26.79, -38.0)
-    """
+    """The data of a robust plan; `tether.records.RobustPlan` says what the fields are."""
 
     assume: Assumption = "stability"
     confidence: float | None = None
@@ -117,23 +93,7 @@ class RobustPlanRecord(PlanRecord):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RobustRecord:
-    """What holds under every causal model of a set; made by `tether.robust`.
-
-    Attributes
-    ----------
-    models : ModelSet
-        The set.
-
-    Examples
-    --------
-    >>> import tether
-    >>> case = tether.cases.epidemic()
-    >>> guaranteed = tether.robust(case.mdp, case.path, assume="nothing")
-    >>> guaranteed
-    <Robust: 7 steps, assuming nothing>
-    >>> guaranteed.bounds(2, (7, 3, 20), "V_I")[0][:2]
-    ((5, 4, 19), (6, 3, 19))
-    """
+    """What holds under every causal model of a set, ``models``; `tether.records.Robust` is this for users."""
 
     models: ModelSet
 
@@ -202,20 +162,7 @@ class RobustRecord:
         only: Any = None,
         never: Any = None,
     ) -> RobustPlanRecord:
-        """The plan with the best guaranteed value within k and m.
-
-        Without ``k``: the shortest tether that guarantees enough, and 1 if no tether guarantees a gain. With an
-        ``objective`` (`tether.reach`, `avoid`, `until`) the guarantee is about its probability: that it is at least
-        ``value``, or with ``minimise`` at most ``value``. ``only`` and ``never`` say which changes may be advised
-        (`CounterfactualMDP.tether`); a price of changes cannot be guaranteed.
-
-        Examples
-        --------
-        >>> import tether
-        >>> patient = tether.cases.sepsis()
-        >>> tether.robust(patient.mdp, patient.path, assume="nothing").plan(k=9, m=2).value
-        -6850.0
-        """
+        """The plan with the best guaranteed value within k and m; see `tether.records.Robust.plan`."""
         about: Any = {"objective": objective, "minimise": minimise, "only": only, "never": never}
         k, m = self.limits(k, m, rule=rule, influence=influence, **about)
         advisable = make_advisable(self.cf.mdp, only, never)
