@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from tether._foundation.arrays import Floats, Ints
 from tether._foundation.kinds_of_records import Shown, as_kind
 from tether._foundation.markup import facts
 from tether._foundation.words import counted
@@ -101,43 +100,6 @@ class Plan(Shown, PlanRecord):
         """The question that the plan answers, for any k and m."""
         about: Any = {"objective": self.objective, "minimise": self.minimise, "advisable": self.advisable}
         return self.cf.asking(rule=self.rule, influence=self.influence, **about)
-
-    @cached_property
-    def policy(self) -> Ints:
-        """What to do, as an array (T, states, m + 1): the index of the action at t, in a state, with changes left.
-
-        It is -1 where the plan never gets, and where no action is taken; see `action`. Under the rule `assured` there
-        is one more axis: how many uninfluenced steps were just passed.
-
-        Examples
-        --------
-        >>> import tether
-        >>> case = tether.cases.grid_world()
-        >>> plan = tether.counterfactual(case.mdp, case.path).plan(k=6, m=2)
-        >>> plan.policy.shape, case.mdp.actions[int(plan.policy[0, 0, 2])]
-        ((11, 16, 3), 'right')
-        """
-        from tether.plan.plan_tables import policy_array
-
-        return policy_array(self)
-
-    @cached_property
-    def values(self) -> Floats:
-        """What is still expected under the plan, as an array (T + 1, states, m + 1): from t on, discounted from t.
-
-        With the luck of this episode, as `value`; NaN where the plan never gets. Axes are those of `policy`.
-
-        Examples
-        --------
-        >>> import tether
-        >>> case = tether.cases.grid_world()
-        >>> plan = tether.counterfactual(case.mdp, case.path).plan(k=6, m=2)
-        >>> abs(plan.values[0, 0, 2] - plan.value) < 1e-9
-        np.True_
-        """
-        from tether.plan.plan_tables import values_array
-
-        return values_array(self)
 
     def without_model(self) -> SavedPlan:
         """The plan with its settings, but without the model: what `save` writes; small to pickle.

@@ -36,6 +36,8 @@ class Tethered(Shown, Tabular, TetherRecord):
         The property whose probability is asked for; None for the return.
     minimise : bool
         Whether the smallest value is the best.
+    advisable : Advisable or None
+        Which changes may be advised, and what they cost; None for all, at no price.
 
     Examples
     --------

@@ -233,22 +233,7 @@ _COLUMNS = tuple(
 
 
 class RulesRecord(Tabular, Sequence[EvaluatedRule]):
-    """Rules with their numbers, best first; made by `tether.rules` and `tether.evaluate_rules`.
-
-    Attributes
-    ----------
-    chosen : tuple of EvaluatedRule
-        Up to ``most`` rules, each on top of the ones before it; empty if no rule can be shown to help.
-    searched : int
-        How many rules were compared; 0 if they were given.
-    placebo : int or None
-        In how many of 19 logs with the actions permuted within each state the search finds as much; a rule is chosen
-        only if it is none. None for a model that was not learned from the log.
-    broken : int
-        How many episodes could not be used.
-    best_gain : float
-        What the best policy of the plain model would change per episode.
-    """
+    """Rules with their numbers, best first; `tether.records.Rules` says what the fields are."""
 
     def __init__(
         self,
