@@ -150,8 +150,7 @@ def limit_row(
     for j in range(n):
         q = probability[first + j]
         lowest, highest = 0.0, q / p_o
-        if highest > 1.0:
-            highest = 1.0
+        highest = min(highest, 1.0)
         if how == _FIXED:
             lowest = q
             if is_known:
@@ -235,8 +234,7 @@ def fill_row(
         if how == _STABLE:
             if level[at + j] != 0:
                 x[j] = 0.0
-            if level[at + j] > levels:
-                levels = level[at + j]
+            levels = max(levels, level[at + j])
         rest -= x[j]
     if how == _FIXED:
         return
@@ -248,14 +246,12 @@ def fill_row(
             break
         j = order[first + i] if sign > 0.0 else order[first + n - 1 - i]
         more = high[at + j] - x[j]
-        if more > rest:
-            more = rest
+        more = min(more, rest)
         k = level[at + j] if how == _STABLE else 0
         if k < 0:
             continue
         for lower in range(k):
-            if left[lower] < more:
-                more = left[lower]
+            more = min(more, left[lower])
         grows = k > 0 and low[at + j] >= 0.0
         if grows and low[at + j] + left[k] < more:
             more = low[at + j] + left[k]
@@ -273,8 +269,7 @@ def fill_row(
             for i in range(n):
                 j = order[first + i] if sign > 0.0 else order[first + n - 1 - i]
                 x[j] /= chance
-                if x[j] > rest:
-                    x[j] = rest
+                x[j] = min(x[j], rest)
                 rest -= x[j]
         i = n - 1
         while i >= 0 and rest > 0.0:  # what rounding left over is added to the last outcome with a positive probability

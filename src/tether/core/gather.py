@@ -184,6 +184,5 @@ def _spread(
                         start, stop = edit_start[r], edit_start[r + 1]
                     for i in range(start, stop):
                         j = successor(slots, base, next_state[i])
-                        if from_k < out[j]:
-                            out[j] = from_k
+                        out[j] = min(out[j], from_k)
                 e += is_edited

@@ -244,11 +244,9 @@ def _plan_path(
             if np.isnan(value):  # 0·(-∞): the discount is 0
                 value = -np.inf
             tried[number] = value
-            if value > best:
-                best = value
+            best = max(best, value)
             size = abs(gain) + discount * size
-            if size > largest:
-                largest = size
+            largest = max(largest, size)
         least = best - rounding * steps * largest
         chosen = observed
         if not tried[chosen] >= least:

@@ -227,7 +227,8 @@ def rows_for(model: Model) -> Rows:
     n = int(np.diff(model.row_start).max(initial=1))
     return Rows(
         np.empty(model.probability.size), np.zeros(model.n_states, np.int64), np.zeros(1, np.int64),
-        np.zeros(model.n_states), np.empty(n, np.int32), np.empty(n), np.empty(n), np.empty(n, np.int64), np.empty(n + SUMS),
+        np.zeros(model.n_states), np.empty(n, np.int32), np.empty(n), np.empty(n), np.empty(n, np.int64),
+        np.empty(n + SUMS),
     )  # fmt: skip
 
 
