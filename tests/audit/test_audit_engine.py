@@ -13,6 +13,7 @@ from tether.auditing import batched
 from tether.auditing.answering import PreparedQuestion, answer_each
 from tether.auditing.audit_question import make_question
 from tether.auditing.batched import Engine
+from tether.auditing.reviewed import reviewed
 from tether.core import rows
 from tether.evaluation import certificate
 from tether.logs.batches import open_log
@@ -30,7 +31,8 @@ def question(k, m, certify=False, rule="definition", influence="support", object
 def check_same(mdp, log, asked, solver=None):
     cohort = cohort_of(mdp, log)
     prepared = PreparedQuestion.of(mdp, replace(asked, longest=int(np.diff(cohort.start).max())))
-    found, expected = (solver or Engine(prepared))(cohort), answer_each(prepared, cohort)
+    both = (solver or Engine(prepared))(cohort), answer_each(prepared, cohort)
+    found, expected = (reviewed(prepared, answers, cohort) for answers in both)
     for field in fields(expected):
         one, other = getattr(found, field.name), getattr(expected, field.name)
         if isinstance(other, np.ndarray) and other.dtype.kind == "f":
@@ -57,6 +59,11 @@ KS, MS = st.one_of(st.none(), st.integers(1, 7)), st.integers(0, 6)
 @given(worlds(), KS, MS, st.booleans())
 def test_a_batch_gives_the_answers_of_the_single_calls(world, k, m, certify):
     check_same(*log_in(world), question(k, m, certify))
+
+
+@given(worlds(), KS, MS)
+def test_a_batch_of_one_episode(world, k, m):
+    check_same(world.cf.mdp, [world.path], question(k, m, certify=True))
 
 
 @given(
@@ -133,6 +140,7 @@ def test_a_ward():
     log = [mdp.simulate("optimal", 8 + i % 5, start=mdp.states[97 * i % 1440], rng=i, noise=0.3) for i in range(12)]
     check_same(mdp, log, question(None, 1, certify=True))
     check_same(mdp, log[:4], question(None, 2, certify=True))
+    check_same(mdp, log[8:9], question(2, 1, certify=True))  # a batch of one is no policy
 
 
 @pytest.mark.compiled

@@ -37,6 +37,7 @@ SAID = {
         "Expected -1, mistakes -35.9, luck -1.14: it came to -38.",
         "With the luck of this episode, the model's best decisions would have come to 37 better than what happened; "
         "only this number rests on the causal model.",
+        "No hidden reason, however strong, makes the decision at step 1 right.",
     ],
 }
 
@@ -195,8 +196,9 @@ def test_the_command_prints_json():
     data = json.loads(done.output)
     grid = tether.cases.grid_world()
     review = tether.counterfactual(grid.mdp, grid.path).review("random", horizon=12)
-    for name in ("expected", "mistakes", "luck", "observed", "unlike", "foreseeable", "horizon"):
+    for name in ("expected", "mistakes", "luck", "observed", "unlike", "horizon"):
         assert data[name] == getattr(review, name)
+    assert data["foreseeable"] == pytest.approx(review.foreseeable, rel=1e-12)
     assert [step["luck"] for step in data["steps"]] == [step.luck for step in review.steps]
     assert data["sentences"] == review.sentences(str)
 

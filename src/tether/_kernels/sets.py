@@ -223,8 +223,8 @@ def fill_row(
     """Write the extreme row to ``scratch.x``: for outcomes in the given order (``sign`` = 1), or its reverse (-1).
 
     Its limits begin at ``at``, the order of its outcomes at ``first``. Outcomes are raised from their lower limits in
-    order, each as far as all limits allow. Of a row with a tail, the first outcomes are then kept, up to a probability of
-    ``chance`` in all, and rescaled to a row.
+    order, each as far as all limits allow. Of a row with a tail, the first outcomes are then kept, up to a probability
+    of ``chance`` in all, and rescaled to a row.
     """
     low, high, level, slack = limits
     _, x, _, _, _, left = scratch

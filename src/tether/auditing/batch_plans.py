@@ -206,22 +206,20 @@ class Batch:
     def best_values(self, standard: Standard, horizon: Ints) -> Floats:
         """The value of the plain model's best policy with the luck of each episode, up to its horizon.
 
-        NaN if the values of the plain model are not tabulated: the model is too large, or they depend on the time.
+        NaN where that policy has no value: a state without actions can be reached.
         """
         from tether.core.follow import Occupied, Visits, by_episode, expected_returns, follow, take_pairs
 
         n, world, model = len(self.steps), self.world, self.world.model
-        if not standard.kept:
-            return np.full(n, np.nan)
-        latest, kept = standard.kept[0].t, {layer.t: layer for layer in standard.kept}
+        best = standard.for_starts(horizon, self.steps.state[self.steps.start[:-1]])
 
         def at(t: int, layer: Layer, node: Ints, of: Callable[[LayerValues, Ints], Any]) -> Any:
-            """Something of the values of some nodes at time t; episodes of another horizon are at another time."""
-            states, time = layer.nodes.states[node], (latest - horizon + t)[layer.episode()[node]]
+            """Something of the values of some nodes at time t; the policy of an episode depends on its horizon."""
+            states, until = layer.nodes.states[node], horizon[layer.episode()[node]]
             found = np.empty(node.size)
-            for one in np.unique(time).tolist():
-                some = np.flatnonzero(time == one)
-                found[some] = of(kept[one], states[some].astype(np.int64))
+            for one in np.unique(until).tolist():
+                some = np.flatnonzero(until == one)
+                found[some] = of(best(one, t), states[some].astype(np.int64))
             return found
 
         def decide(t: int, layer: Layer, occupied: Occupied) -> Visits:
@@ -231,15 +229,17 @@ class Batch:
             pairs = at(t, layer, node, lambda values, states: values.taken(states)).astype(np.int64)
             return take_pairs(model, layer, node, pairs, occupied.mass[going], self.steps.item(self.steps.action, t))
 
-        first = Occupied(self.layers[0].nodes.first[:-1], np.zeros(n, np.int64), np.ones(n))
+        node = self.layers[0].nodes.first[:-1]
+        has_value = np.isfinite(at(0, self.layers[0], node, LayerValues.of))
+        first = Occupied(node[has_value], np.zeros(n, np.int64)[has_value], np.ones(n)[has_value])
         visits, occupied = follow(model, self.layers, first, 0, decide)
         nothing = np.zeros(model.n_states)
         value = expected_returns(model, self.layers, visits, occupied, world.worth_of, nothing, world.discount)
         for t, (layer, here) in enumerate(zip(self.layers, occupied, strict=True)):
             over = layer.nodes.offsets[here.node] == layer.nodes.offsets[here.node + 1]
-            worth = at(t, layer, here.node[over], lambda values, states: values.table[states, 1])
+            worth = at(t, layer, here.node[over], LayerValues.of)
             value += world.discount**t * by_episode(layer, here.node[over], here.mass[over] * worth)
-        return world.sign * value + 0.0
+        return np.where(has_value, world.sign * value + 0.0, np.nan)
 
 
 def _in_states(decide: Decide) -> AskPolicy:

@@ -187,7 +187,7 @@ class Summary:
     gains : array
         Of the episodes that gain something, or lose something (below 0), in the log's order.
     strengths : array
-        The strength of hidden causes that undoes the gain, of the episodes that gain something and have a certificate.
+        The strength of hidden causes that undoes the gain, of the episodes whose gain holds under every causal model.
     verdicts : mapping
         How many of the episodes that gain something have each verdict.
     is_certified : bool
@@ -259,9 +259,10 @@ class _Found:
         self.unsure += int(np.count_nonzero((mistakes > 0) & ~bad))
         self.hindsight_only += int(np.count_nonzero(gained & ~bad))
         self.gains.append(gain[gained | lost])
-        strength = table.column("gamma_star").to_numpy()[gained]
-        self.strengths.append(strength[~np.isnan(strength)])
         verdict = table.column("verdict")
+        holds = np.asarray(pc.equal(verdict, "holds").fill_null(False)) & gained
+        strength = table.column("gamma_star").to_numpy()[holds]
+        self.strengths.append(strength[~np.isnan(strength)])
         self.is_certified |= verdict.null_count < table.num_rows
         for one in pc.value_counts(verdict.filter(gained)).to_pylist():
             if one["values"] is not None:

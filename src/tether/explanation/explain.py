@@ -304,7 +304,7 @@ class Explanation(Tabular):
         rows = []
         for step in self.steps:
             seen = ("" if one is None else one for one in (step.observed_state, step.observed_action))
-            last = step.observed_action is None
+            last = step.t == self.plan.T
             done, changed = "" if step.action is None else step.action, "" if last else f"{step.changed:.3g}"
             influence = () if not luck else (strength_in_words(step.strength), f"{step.influenced:.3g}")
             rows.append(

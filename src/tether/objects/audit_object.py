@@ -283,7 +283,11 @@ def audit(
         with closing(hire()) as hired:
             found = run_in_memory(log, mdp, naming, hired, selection, **reporting)
         return Audit(found.__getitem__, question, named, mdp, log, None, None, placebo(), gathered)
-    about: dict[str, Any] = {"model": digest_of_model(mdp), "log": log.digest(), "question": dict(named)}
+    about: dict[str, Any] = {
+        "model": digest_of_model(mdp),
+        "log": log.digest() if selection is None else selection.digest(log),
+        "question": dict(named),
+    }
     incomparable = ""
     if policy is not None:
         about["question"]["digest"], incomparable = digest_of_policy(mdp, policy, log.longest)
