@@ -124,7 +124,7 @@ def _certain(audit: AuditRecord) -> list[str]:
 
 def _hidden(audit: AuditRecord, holds: int) -> list[str]:
     """In how many of the episodes in which the gain holds it survives hidden causes; without any, empty."""
-    strengths, gamma = audit.summary.strengths, audit.question["gamma"]
+    strengths, gamma = audit.summary.held, audit.question["gamma"]
     if strengths.size == 0:
         return []
     if gamma is not None:
@@ -134,7 +134,8 @@ def _hidden(audit: AuditRecord, holds: int) -> list[str]:
     if holds == 1:
         return [hidden_causes_in_words(float(strengths.max()))]
     median = float(np.sort(strengths)[(strengths.size - 1) // 2])
-    return [f"In half of these {holds:,}: {hidden_causes_in_words(median)}"]
+    said = hidden_causes_in_words(median)
+    return [f"In half of these {holds:,}: {said[0].lower()}{said[1:]}"]
 
 
 def _valued(audit: AuditRecord) -> list[str]:

@@ -198,7 +198,9 @@ class Summary:
     gains : array
         Of the episodes that gain something, or lose something (below 0), in the log's order.
     strengths : array
-        The strength of hidden causes that undoes the gain, of the episodes whose gain holds under every causal model.
+        The strength of hidden causes that undoes the gain, of the episodes that gain something and have a certificate.
+    held : array
+        The same, of those whose gain holds under every causal model.
     verdicts : mapping
         How many of the episodes that gain something have each verdict.
     is_certified : bool
@@ -218,6 +220,7 @@ class Summary:
     hindsight_only: int
     gains: Floats
     strengths: Floats
+    held: Floats
     verdicts: dict[str, int]
     is_certified: bool
     outcomes: dict[str, Helped]
@@ -241,12 +244,12 @@ def summarize(rows: EpisodeRows) -> Summary:
     for table in rows.batches((*_COLUMNS, *_COMPARED)):
         found.add(table)
         compared.add(table.select(list(_COMPARED)).drop_null())
-    kept = found.mistaken, found.gains, found.strengths
-    mistaken, gains, strengths = (np.concatenate([np.empty(0), *parts]) for parts in kept)
+    kept = found.mistaken, found.gains, found.strengths, found.held
+    mistaken, gains, strengths, held = (np.concatenate([np.empty(0), *parts]) for parts in kept)
     judged = (mistaken, found.unsure, found.hindsight_only)
     changed = sorted(found.changed.values(), key=lambda one: (-one.verdicts["holds"], -one.episodes))
     counts = (dict(found.verdicts), found.is_certified, found.outcomes, changed)
-    return Summary(found.episodes, found.answered, *judged, gains, strengths, *counts, compared.result())
+    return Summary(found.episodes, found.answered, *judged, gains, strengths, held, *counts, compared.result())
 
 
 @dataclass(slots=True)
@@ -258,6 +261,7 @@ class _Found:
     hindsight_only: int = 0
     gains: list[Floats] = field(default_factory=list)
     strengths: list[Floats] = field(default_factory=list)
+    held: list[Floats] = field(default_factory=list)
     verdicts: Counter[str] = field(default_factory=Counter)
     is_certified: bool = False
     outcomes: dict[str, Helped] = field(default_factory=dict)
@@ -276,9 +280,10 @@ class _Found:
         self.hindsight_only += int(np.count_nonzero(gained & ~bad))
         self.gains.append(gain[gained | lost])
         verdict = table.column("verdict")
-        holds = np.asarray(pc.equal(verdict, "holds").fill_null(False)) & gained
-        strength = table.column("gamma_star").to_numpy()[holds]
-        self.strengths.append(strength[~np.isnan(strength)])
+        strength = table.column("gamma_star").to_numpy()
+        known, holds = gained & ~np.isnan(strength), np.asarray(pc.equal(verdict, "holds").fill_null(False))
+        self.strengths.append(strength[known])
+        self.held.append(strength[known & holds])
         self.is_certified |= verdict.null_count < table.num_rows
         for one in pc.value_counts(verdict.filter(gained)).to_pylist():
             if one["values"] is not None:

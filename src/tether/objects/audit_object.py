@@ -43,8 +43,9 @@ class Audit(AuditRecord):
         One row per episode, in the log's order; `tether.auditing.tables` lists the columns.
     decisions : pyarrow.Table
         One row per state and action that was taken there, over all episodes, also those that ended well: in how many
-        ``episodes`` and how many ``times``; how often it was one of the claimed ``mistakes``, what was ``best`` then,
-        and its ``mean_cost`` and ``total_cost`` over all times; its ``effect`` for anyone in that state, compared with
+        ``episodes`` and how many ``times``; how often it was one of the claimed ``mistakes``, what was ``best`` then;
+        how often it was ``gained`` or ``lost`` by (it turned out better, or worse, than was to be expected before);
+        its ``mean_cost`` and ``total_cost`` over all times; its ``effect`` for anyone in that state, compared with
         what was done there on average, and for a learned model the chance that it is ``better``. The costliest come
         first.
     outcomes : pyarrow.Table
