@@ -82,7 +82,7 @@ def test_what_was_found_in_words():
     hidden = "No hidden reason for the actions can undo the gain, if what the model calls impossible is impossible."
     assert found(mdp, left, left, stayed, certify=True)[2:] == [
         f"In all of these 2 {certain}",
-        f"In half of these 2: {hidden}",
+        f"In half of these 2, n{hidden[1:]}",
     ]
     assert found(mdp, left, certify=True)[2:] == [certain.replace("the", "The", 1), hidden]
     free = tether.MDP.from_table(["s", "s", "t"], ["a", "b", "a"], ["t", "s", "t"], [1.0] * 3)
@@ -113,10 +113,10 @@ def test_outcomes_are_counted_over_all_episodes():
     for path in log:
         plan = as_audited(mdp, log, path).plan(k=3, m=2)
         names = {15: "goal", 6: "danger"}
-        before = names.get(path.states[-1], "(none)")
+        before = names.get(path.states[-1], "still under way")
         outlook = plan.evaluate()
         for state, chance in zip(*outlook.distribution(outlook.horizon), strict=True):
-            matrix[before, names.get(state, "(none)")] += chance
+            matrix[before, names.get(state, "still under way")] += chance
     found = {(row["observed"], row["counterfactual"]): row for row in audit.outcomes.to_pylist()}
     for key, row in found.items():
         assert row["episodes"] == pytest.approx(matrix[key], abs=1e-12)
