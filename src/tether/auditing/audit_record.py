@@ -134,7 +134,10 @@ class AuditRecord:
         >>> summary.episodes, summary.answered, summary.verdicts
         (1, 1, {'holds': 1})
         """
-        return summarize(self._rows, apart=sets_apart(self.mdp))
+        found = summarize(self._rows, apart=sets_apart(self.mdp))
+        if found.consistency is None or self.mdp.counts is None:
+            return found
+        return replace(found, consistency=replace(found.consistency, is_learned=True))
 
     @cached_property
     def placebo(self) -> Placebo | None:
@@ -354,12 +357,14 @@ class AuditRecord:
         --------
         >>> import tether
         >>> case = tether.cases.epidemic()
-        >>> for sentence in tether.audit(case.mdp, [case.path], k=3).sentences():
+        >>> for sentence in tether.audit(case.mdp, [case.path], k=3).sentences():  # doctest: +NORMALIZE_WHITESPACE
         ...     print(sentence)
         1 episode.
         In it a decision was a mistake that could be known at the time (in all, such mistakes cost 35.9).
         With hindsight, at most 1 change would have gained something: 0.889.
-        The expected gain holds under every causal model that agrees with the model and the episode.
+        The expected gain holds under every causal model in which the luck of one step says nothing about the luck of
+        another.
+        The gain survives hidden reasons that changed the odds of an action by less than 5.54 times.
         """
         return audit_sentences(self)
 

@@ -83,7 +83,7 @@ class Placebo:
     With treatments shuffled, the same audit would find 0; it finds 0: no more than chance.
     >>> many = tether.learn(log * 20).with_objective(final_reward={"well": 1.0})
     >>> print(tether.audit(many, log * 20).placebo)
-    With treatments shuffled, the same audit would find 0; it finds 0.143: more than chance.
+    With treatments shuffled, the same audit would find 0; it finds 0.132: more than chance.
     """
 
     shuffles: int
