@@ -194,7 +194,7 @@ class EvaluatedRule:
         return self.helped - self.harmed
 
     def sentences(self) -> list[str]:
-        """The rule, whom it helps and harms, what it changes on average, the check on held-out episodes, hidden reasons."""
+        """The rule, whom it helps and harms, what it changes on average, the held-out check, hidden reasons."""
         return [str(self.rule), *self.split(), *self.means(), *self.check(), *self.hidden()]
 
     def split(self) -> list[str]:
@@ -220,8 +220,8 @@ class EvaluatedRule:
         found = []
         if self.bad:
             found.append(
-                f"In the plain model {percent(self.bad_before)} of all episodes end in {self.bad_noun} without the rule, "
-                f"{percent(self.bad_after)} with it. This needs no causal model."
+                f"In the plain model {percent(self.bad_before)} of all episodes end in {self.bad_noun} without the "
+                f"rule, {percent(self.bad_after)} with it. This needs no causal model."
             )
         found.append(
             f"Per episode of the log the expected return changes by {three_digits(self.gain)} "
