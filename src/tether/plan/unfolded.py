@@ -273,9 +273,9 @@ def _as_model(
         terminal=["done"] if done else [names[end] for end in ends.tolist()],
         tolerance=1e-6,
     )
-    return Unfolded(
-        states, mdp.actions, form, None if done else read_only(np.where(is_end, final, 0.0)), mdp.discount / discount
-    )
+    if done:
+        return Unfolded(states, mdp.actions, form, None, 1.0)
+    return Unfolded(states, mdp.actions, form, read_only(np.where(is_end, final, 0.0)), mdp.discount)
 
 
 def _states(found: Thresholds, here: list[Ints], most: int) -> Ints:
