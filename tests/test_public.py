@@ -49,6 +49,7 @@ PUBLIC = [
     "from_gymnasium",
     "io",
     "learn",
+    "learn_types",
     "posterior",
     "practice",
     "reach",

@@ -58,6 +58,7 @@ CALLS = {
     "sweep": ["sweep", "case:grid-world"],
     "choose-k": ["choose-k", "case:grid-world", "-m", "1", "--at-least", "-100"],
     "why": ["why", "case:grid-world", "-t", "2", "-k", "3"],
+    "what-if": ["what-if", "case:grid-world", "--at", "2=right"],
     "decisions": ["decisions", "case:grid-world", "-m", "2"],
     "certify": ["certify", "case:grid-world", "-k", "6", "-m", "1"],
     "robust": ["robust", "case:grid-world", "-k", "6", "-m", "1"],
@@ -231,6 +232,37 @@ def test_too_little_memory_is_a_sentence(monkeypatch):
     done = run("sweep", "case:toy")
     assert done.exit_code == 2
     assert done.stderr.startswith("tether: there is not enough memory while reading case:toy")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ImportError("libarrow_compute.so.2600: failed to map segment from shared object"),
+        ImportError("bad install\n\nOriginal error was: libgfortran.so.5: failed to map segment from shared object\n"),
+        OSError(12, "Cannot allocate memory"),
+        RuntimeError("can't start new thread"),
+    ],
+)
+def test_too_little_memory_to_load_a_library_is_a_sentence(monkeypatch, error):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr("tether.io.sources.open_model", fail)
+    done = run("sweep", "case:toy")
+    assert done.exit_code == 2
+    last = str(error).strip().splitlines()[-1]
+    assert done.stderr.startswith(f"tether: there is not enough memory while reading case:toy ({last})")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("error", [ImportError("no module named 'pyarow'"), RuntimeError("a fault of ours")])
+def test_other_errors_are_not_called_too_little_memory(monkeypatch, error):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr("tether.io.sources.open_model", fail)
+    done = run("sweep", "case:toy")
+    assert done.exception is error
 
 
 def test_too_little_memory_names_what_it_was_too_little_for(monkeypatch):

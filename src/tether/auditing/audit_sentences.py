@@ -126,7 +126,7 @@ def _certain(audit: AuditRecord) -> list[str]:
 def _hidden(audit: AuditRecord, holds: int) -> list[str]:
     """In how many of the episodes in which the gain holds it survives hidden causes; without any, empty."""
     strengths, gamma = audit.summary.strengths, audit.question["gamma"]
-    if holds == 0:
+    if strengths.size == 0:
         return []
     if gamma is not None:
         left = int(np.count_nonzero(strengths > gamma))
@@ -134,7 +134,7 @@ def _hidden(audit: AuditRecord, holds: int) -> list[str]:
         return [f"In {left:,} of these {holds:,} it survives {times}."]
     if holds == 1:
         return [strength_in_words(float(strengths.max()))]
-    median = float(np.sort(strengths[strengths > 1.0])[(holds - 1) // 2])
+    median = float(np.sort(strengths)[(strengths.size - 1) // 2])
     return [f"In half of these {holds:,}: {strength_in_words(median)}"]
 
 

@@ -160,7 +160,7 @@ def _can_be_judged(asked: PreparedQuestion, standard: Standard, cohort: Cohort, 
 def _with_review(asked: PreparedQuestion, standard: Standard, answers: Answers, some: Ints, part: Cohort) -> Answers:
     """The answers, with the review of the episodes ``some``, whose steps are those of ``part``."""
     if some.size == 0:
-        return answers
+        return replace(answers, foreseeable=np.full(len(answers), np.nan))
     found = review_batch(standard, part, horizons(asked.mdp, part, asked.question.horizon, longest_of(asked)))
     columns = {name: getattr(answers, name).copy() for name in ("expected", "mistakes", "claimed", "luck")}
     for name, column in columns.items():

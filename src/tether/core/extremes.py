@@ -73,9 +73,10 @@ class Hidden(NamedTuple):
 class Taken(NamedTuple):
     """The pairs that are taken, those of time t and episode b from ``start[t, b]`` on, in the order of their states.
 
-    If ``start`` has two columns, all episodes share them. ``changes`` are those left, ``run`` the uninfluenced steps
-    just passed. Pairs that make a run end are ``influenced``, by time and episode in the same way; if ``by_support``,
-    these and all that can lead where the observed pair could have led. There are less than ``n_runs`` runs.
+    If they are ``shared``, those of the first are those of all episodes. ``changes`` are those left, ``run`` the
+    uninfluenced steps just passed. Pairs that make a run end are ``influenced``, by time and episode in the same way;
+    if ``by_support``, these and all that can lead where the observed pair could have led. There are less than
+    ``n_runs`` runs.
     """
 
     start: Ints
@@ -88,6 +89,7 @@ class Taken(NamedTuple):
     influenced: Ints
     by_support: bool
     n_runs: int
+    shared: bool
 
 
 def taken_by_plans(
@@ -114,7 +116,7 @@ def taken_by_plans(
     return Taken(
         np.array(start).reshape(-1, len(steps) + 1), state, changes, runs, pair, np.ones(pair.size),
         np.array(influenced_start, np.int64).reshape(-1, len(steps) + 1), np.concatenate(influenced), by_support,
-        steps.longest + 2 if with_runs else 1,
+        steps.longest + 2 if with_runs else 1, False,
     )  # fmt: skip
 
 
@@ -148,7 +150,7 @@ def taken_by_policy(model: Model, steps: Steps, decide: Callable[[int, Ints], tu
     state, pair, share = (np.concatenate(column) for column in zip(*columns, strict=True))
     zero, none = np.zeros(pair.size, np.int64), np.empty(0, np.int64)
     of_runs = np.empty((0, len(steps) + 1), np.int64), none
-    return Taken(np.array(start), state.astype(np.int64), zero, zero, pair, share, *of_runs, True, 1)
+    return Taken(np.array(start), state.astype(np.int64), zero, zero, pair, share, *of_runs, True, 1, True)
 
 
 def worst_values(
@@ -248,10 +250,10 @@ def _options(
     model: Model, taken: Taken, t: int, b: int, s: int, memory: int, action: int, left: int
 ) -> tuple[Any, Any]:
     """The first option of a node, and how many there are: places in ``taken``; `_ALL`; or -2 - pair for one pair."""
-    shared = taken.start.shape[1] == 2
-    low, high = taken.start[t, 0 if shared else b], taken.start[t, 1 if shared else b + 1]
+    of = 0 if taken.shared else b
+    low, high = taken.start[t, of], taken.start[t, of + 1]
     v = low + first_from(taken.state[low:high], s)
-    if shared:
+    if taken.shared:
         first = v
         while v < high and taken.state[v] == s:
             v += 1

@@ -5,7 +5,7 @@ edited rows of the pairs of one state under one observed transition: the pairs w
 pair, and all others that the mechanism changes. Groups are found by a hash table with open addressing.
 
 Rows are only added after the existing ones, and a larger array is a new one. So a layer that refers to rows keeps the
-arrays it has. Beyond a limit of bytes the store is emptied; layers keep what they refer to.
+arrays it has. Beyond a limit of bytes the store begins again with no rows; batches keep those they were made with.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tether._kernels.jit import kernel
 from tether.core.batch import Edits, Model, Nodes, Steps
 from tether.core.gumbel import Seen, rows_given
 
-__all__ = ["MadeRows", "MakeRows", "RowStore", "distances", "gumbel_made", "meeting_pairs"]
+__all__ = ["MadeRows", "MakeRows", "RowStore", "Rows", "distances", "gumbel_made", "meeting_pairs"]
 
 LIMIT = 256 << 20
 """How many bytes of rows a store keeps from batch to batch."""
@@ -90,14 +90,31 @@ def _distances(model: Model, observed: Ints, pairs: Ints, weight: Floats, out: F
 
 
 class RowStore:
-    """Edited rows of one model under one mechanism."""
+    """Edited rows of one model under one mechanism, for all batches and threads."""
 
-    def __init__(self, model: Model, make: MakeRows = gumbel_made, *, by_step: bool = False) -> None:
-        self.model, self._make, self._by_step = model, make, by_step
+    def __init__(self, model: Model, make: MakeRows = gumbel_made) -> None:
+        self._model, self._make, self._lock = model, make, threading.Lock()
+        self._rows = Rows(model, make)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the rows that the next batch begins with."""
+        return self._rows.nbytes
+
+    def rows(self) -> Rows:
+        """The rows for a batch: those that earlier ones made, unless they are too many."""
+        with self._lock:
+            if self._rows.nbytes > LIMIT:
+                self._rows = Rows(self._model, self._make)
+            return self._rows
+
+
+class Rows:
+    """Edited rows; more are added, none are taken away: other batches, in other threads, refer to them by number."""
+
+    def __init__(self, model: Model, make: MakeRows = gumbel_made) -> None:
+        self.model, self._make = model, make
         self._lock = threading.Lock()
-        self._clear()
-
-    def _clear(self) -> None:
         self._transitions: dict[int, int] = {}
         self._keys, self._group = np.full(64, _EMPTY, np.int64), np.empty(64, np.int64)
         self._n_groups = 0
@@ -119,9 +136,7 @@ class RowStore:
         To be called once for a batch, before its rows are asked for.
         """
         with self._lock:
-            if self.nbytes > LIMIT or self._by_step:
-                self._clear()
-            keys = np.arange(steps.pair.size) if self._by_step else self._key(steps.pair, steps.outcome)
+            keys = self._key(steps.pair, steps.outcome)
             distinct, which = np.unique(keys, return_inverse=True)
             known = self._transitions
             number = np.array([known.setdefault(key, len(known)) for key in distinct.tolist()], np.int64)

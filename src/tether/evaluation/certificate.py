@@ -30,12 +30,11 @@ from tether.conditioning.model_sets import (
 )
 from tether.conditioning.sampled import SampledGumbelMax
 from tether.errors import QueryError
-from tether.evaluation.evaluate import evaluate_policy
 from tether.evaluation.following import follow
 from tether.evaluation.plan_risk import chances_over
 from tether.evaluation.ranges import Range, ranges_with_breakdown, survival
+from tether.evaluation.sightings import ENOUGH, least_sightings
 from tether.model.properties import Property, make_property
-from tether.observation.changes import is_change
 from tether.plan.best_values import observed_value
 from tether.plan.objective import asked, asked_set
 from tether.plan.plan_record import PlanRecord
@@ -47,13 +46,11 @@ if TYPE_CHECKING:
     from tether.conditioning.counterfactual_record import CounterfactualRecord
 
 __all__ = [
-    "ENOUGH",
     "MOST_NODES",
     "VERDICTS",
     "Certificate",
     "Certified",
     "certify",
-    "least_sightings",
     "strength_in_words",
     "verdict_number",
     "why_uncertified",
@@ -68,10 +65,6 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 MOST_NODES = 20_000
 """How many states over time a plan can reach for its certificate to take about half a second. Other causal models can
 lead to many more."""
-
-ENOUGH = 30
-"""How often every advised action must be in the log of a learned model for a gain to be said to hold. Of plans whose
-actions were all seen so often, 93 % of the gains that held in simulations were true; of those seen once, 30 %."""
 
 _SENTENCES: dict[Verdict, str] = {
     "holds": f"It is expected to do better than what happened, under {EVERY_MODEL}.",
@@ -456,34 +449,6 @@ def certify(
         worse=worse,
         better=better,
     )
-
-
-def least_sightings(cf: CounterfactualRecord, policy: Any) -> int | None:
-    """How often the log of a learned model has the action that a plan or policy advises and that it has least often.
-
-    None if the model was not learned, or if nothing is advised.
-
-    Examples
-    --------
-    >>> import tether
-    >>> seen = [("treat", "well")] * 8 + [("treat", "dead")] * 2 + [("wait", "dead")] * 3
-    >>> mdp = tether.learn([tether.Path(["sick", after], [did]) for did, after in seen], prior=1)
-    >>> mdp = mdp.with_objective(final_reward={"well": 1.0})
-    >>> cf = tether.counterfactual(mdp, tether.Path(["sick", "dead"], ["wait"]))
-    >>> least_sightings(cf, cf.plan(k=2, m=1))
-    10
-    """
-    counts, form = cf.mdp.counts, cf.mdp.form
-    if counts is None or has_copies(cf):
-        return None
-    chain = policy.chain if isinstance(policy, PlanRecord) else evaluate_policy(cf, policy).chain
-    seen = np.add.reduceat(counts.transitions, form.row_start[:-1])
-    found = []
-    for t, taken in enumerate(chain.taken):
-        states = chain.visits[t].states[taken.source]
-        changed = is_change(form, states, taken.pairs, int(cf.observation.actions[t])) & ~chain.at_rest(t)
-        found += seen[taken.pairs[changed & (taken.probability > 0)]].tolist()
-    return int(min(found)) if found else None
 
 
 def strength_in_words(gamma_star: float) -> str:

@@ -28,6 +28,7 @@ from tether.io.policies import open_policy
 from tether.io.prism import read_prism, write_prism
 from tether.io.results import read_plan, read_sweep
 from tether.io.storm import from_stormpy, read_storm, to_stormpy
+from tether.io.typed_models import read_types
 
 __all__ = [
     "CaseEntry",
@@ -54,6 +55,7 @@ __all__ = [
     "read_storm",
     "read_sweep",
     "read_table",
+    "read_types",
     "record",
     "to_stormpy",
     "write_arrays",

@@ -35,7 +35,7 @@ from tether._version import __version__
 from tether.errors import FileError, Problem, QueryError
 from tether.model.counts import Counts
 from tether.model.form import Form, Rewards, Rounding
-from tether.model.labels import LabelSets
+from tether.model.labels import LabelSets, Side
 from tether.model.model_record import ModelRecord
 from tether.model.names import Names, make_names
 from tether.model.stored_names import StoredNames, encode_names
@@ -106,6 +106,7 @@ class _Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     counts: dict[str, Any] | None
     labels: tuple[str, ...]
     crc32: dict[str, int]
+    sides: dict[str, Side] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +254,7 @@ def in_memory(mdp: _Kind) -> _Kind:
         form=replace(form, rewards=Rewards(rewards.values.copy(), rewards.by_entry), **arrays),
         final_reward=None if mdp.final_reward is None else mdp.final_reward.copy(),
         counts=counts,
-        label_sets=LabelSets({name: states.copy() for name, states in mdp.label_sets.items()}),
+        label_sets=LabelSets({name: states.copy() for name, states in mdp.label_sets.items()}, mdp.label_sets.sides),
     )
 
 
@@ -307,6 +308,7 @@ def _header_of(mdp: ModelRecord, arrays: dict[str, Any]) -> bytes:
         counts=None if mdp.counts is None else {name: getattr(mdp.counts, name) for name in _COUNT_FIELDS},
         labels=tuple(mdp.label_sets),
         crc32={name: zlib.crc32(array) for name, array in arrays.items()},
+        sides=mdp.label_sets.sides,
     )
     text = msgspec.json.encode(model, enc_hook=lambda number: number.item()).decode()  # a number of NumPy's
     header: dict[str, Any] = {"__metadata__": _Metadata("tether model", str(VERSION), __version__, text)}
@@ -398,7 +400,7 @@ def _model_of(model: _Model, arrays: dict[str, Any], place: SavedFile, kind: typ
         model.discount,
         arrays.get("final_reward"),
         counts,
-        LabelSets({name: arrays[f"label_{i}"] for i, name in enumerate(model.labels)}),
+        LabelSets({name: arrays[f"label_{i}"] for i, name in enumerate(model.labels)}, model.sides),
     )
     for name, is_sound in _soundness(mdp):
         if not is_sound:

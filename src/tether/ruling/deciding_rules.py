@@ -236,8 +236,9 @@ class RuleRun:
                     batches.report(number)
             return BatchNumbers.joined([done[number] for number in sorted(done)])
         words = [[f"{one.condition}: {one.edit}" for one in rules] for rules in several]
-        question = {**self.settings, "rules": words}
-        about = {"model": digest_of_model(mdp), "log": log.digest(), "question": question}
+        question = {**self.settings, "rules": words, "with all ranges": [one.is_whole for one in work.rules]}
+        digest = log.digest() if self.selection is None else self.selection.digest(log)
+        about = {"model": digest_of_model(mdp), "log": digest, "question": question}
         with open_directory(self.out / f"replays-{name}", about, fresh=self.fresh) as directory:
 
             def hire() -> Workers:
