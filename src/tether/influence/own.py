@@ -111,7 +111,8 @@ class InfluenceTest(_Own):
     given : callable or array
         A function ``f(p, observed, q)`` that returns True or False: ``p`` is the observed row and ``q`` the row of the
         pair, as probabilities of the outcomes that either can lead to; ``observed`` is the position of what happened
-        among them. Or truth values by state and action (S, A), or by time too (T, S, A), in the order of the model.
+        among them. It is not asked about a step whose outcome was not recorded.
+        Or truth values by state and action (S, A), or by time too (T, S, A), in the order of the model.
     name : str
         By which name it is shown; the function's name by default.
 
@@ -149,8 +150,9 @@ class InfluenceTest(_Own):
         if self.is_table:
             looked_up: Flags = self._look_up(t, states, form.pair_action[pairs])
             return looked_up
-        found = [self._ask(t, step, form, int(pair)) for pair in pairs]
-        return np.array(found, dtype=bool)
+        if step.outcome < 0:  # it was not recorded
+            return np.zeros(pairs.size, bool)
+        return np.array([self._ask(t, step, form, int(pair)) for pair in pairs], dtype=bool)
 
     def _ask(self, t: int, step: RowOfStep, form: Any, pair: int) -> bool:
         size = self._mdp.n_states
@@ -180,7 +182,8 @@ class RowOfStep:
         """A row whose states may be those of a copy."""
         own = next_state % n_states
         order = np.argsort(own, kind="stable")
-        return cls(own[order].astype(np.int64), probability[order], int(outcome) % n_states)
+        happened = int(outcome) % n_states if outcome >= 0 else -1
+        return cls(own[order].astype(np.int64), probability[order], happened)
 
 
 class TetherRule(_Own):
