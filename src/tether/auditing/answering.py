@@ -66,6 +66,7 @@ class PreparedQuestion:
     @classmethod
     def of(cls, mdp: MDP, question: Question) -> PreparedQuestion:
         """Prepare to answer."""
+        question = question.bound(mdp)
         drawn = None
         if question.draws and question.split is None:
             from tether.learning.posterior import posterior

@@ -308,7 +308,7 @@ def audit(
     cut = checked_folds(2 if folds is None else folds) if is_learned else 0
     about_changes = make_advisable(mdp, only, never, cost)
     given = k, m, rule, influence, objective, certify, policy, draws, seed, minimise, cut, gamma, about_changes
-    question = make_question(*given, horizon, then)
+    question = make_question(*given, horizon, then, mdp)
     workers = None if workers is None else whole_number("workers", workers, 1)
     if client is not None and (out is None or workers is not None):
         raise QueryError("with client= the workers of the cluster answer, into out=, a directory that all of them see")
