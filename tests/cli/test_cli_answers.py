@@ -45,9 +45,8 @@ def test_explain_tells_what_the_library_explains(epidemic, k, m):
     assert answer["uncertainty"] is None
 
 
-def test_explain_in_words(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "120")
-    text = run("explain", "case:epidemic", "-k", 3, "-m", 1)
+def test_explain_in_words():
+    text = run("explain", "case:epidemic", "-k", 3, "-m", 1, width=120)
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert "1 (8, 2, 20) → do nothing the same 0 0.64 yes" in lines
     assert "5 (1, 9, 20) → do nothing the same → vaccinate an infected person* 0 0 no" in lines

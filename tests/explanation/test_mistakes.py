@@ -37,6 +37,7 @@ SAID = {
         "Expected -1, mistakes -35.9, luck -1.14: it came to -38.",
         "With the luck of this episode, the model's best decisions would have come to 37 better than what happened; "
         "only this number rests on the causal model.",
+        "No hidden reason, however strong, makes the decision at step 1 right.",
     ],
 }
 
@@ -194,7 +195,7 @@ def test_the_command_prints_json():
     done = CliRunner().invoke(main, ["review", "case:grid-world", "--against", "random", "--horizon", "12", "--json"])
     data = json.loads(done.output)
     grid = tether.cases.grid_world()
-    review = tether.counterfactual(grid.mdp, grid.path).review("random", horizon=12)
+    review = tether.counterfactual(grid.mdp, grid.path, horizon=12).review("random")
     for name in ("expected", "mistakes", "luck", "observed", "unlike", "foreseeable", "horizon"):
         assert data[name] == pytest.approx(getattr(review, name), rel=1e-12)
     assert [step["luck"] for step in data["steps"]] == [step.luck for step in review.steps]

@@ -14,6 +14,7 @@ from tether._foundation.arrow import Tabular
 from tether._foundation.markup import html_table, paragraphs
 from tether._foundation.words import average, counted, percent, three_digits
 from tether.core.replays import Practice
+from tether.explanation.reviewing import outcome_noun
 from tether.model.model_record import ModelRecord
 from tether.observation.path import Path
 from tether.ruling.one_rule import Rule
@@ -22,7 +23,7 @@ from tether.ruling.practised import practice_of
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["EvaluatedRule", "RulePolicy", "RulesRecord"]
+__all__ = ["EvaluatedRule", "RulePolicy", "RulesRecord", "bad_ends", "whole_episodes"]
 
 
 class RulePolicy:
@@ -188,12 +189,12 @@ class EvaluatedRule:
         found = [f"It touches {counted(self.touched, 'episode')} of {self.episodes:,}."]
         if self.bad:
             found = [
-                f"Of {counted(self.touched, 'episode')} that it touches, {average(self.saved)} more would not have "
-                f"ended in {self.bad}, and {average(self.lost)} more would have.",
+                f"It touches {counted(self.touched, 'episode')}: {whole_episodes(self.saved)} "
+                f"{bad_ends(self.bad)} averted, {whole_episodes(self.lost)} caused.",
                 f"Under every causal model: {_range(self.saved_low, self.saved_high)} averted, "
                 f"{_range(self.lost_low, self.lost_high)} caused.",
             ]
-        better, worse = average(self.helped), average(self.harmed)
+        better, worse = whole_episodes(self.helped), whole_episodes(self.harmed)
         if np.isfinite(self.helped_low):
             better += f" ({_range(self.helped_low, self.helped_high)} under every causal model)"
             worse += f" ({_range(self.harmed_low, self.harmed_high)})"
@@ -204,7 +205,7 @@ class EvaluatedRule:
         found = []
         if self.bad:
             found.append(
-                f"In the plain model {percent(self.bad_before)} of all episodes end in {self.bad} without the rule, "
+                f"In the plain model {percent(self.bad_before)} of all episodes end in {outcome_noun(self.bad) or self.bad} without the rule, "
                 f"{percent(self.bad_after)} with it. This needs no causal model."
             )
         found.append(
@@ -220,6 +221,25 @@ class EvaluatedRule:
         ends = f"{three_digits(self.held_out_low)} to {three_digits(self.held_out_high)}"
         episodes = counted(self.held_out, "episode")
         return [f"On {episodes} that did not help to choose it: {three_digits(self.held_out_gain)} ({ends})."]
+
+
+def whole_episodes(episodes: float) -> str:
+    """An expected number of episodes; of many, without a fraction of one.
+
+    >>> whole_episodes(62.4), whole_episodes(6.54)
+    ('62', '6.54')
+    """
+    return f"{episodes:,.0f}" if episodes >= 10 else average(episodes)
+
+
+def bad_ends(bad: str) -> str:
+    """Bad ends, by their noun.
+
+    >>> bad_ends("died"), bad_ends("danger")
+    ('deaths', 'ends in danger')
+    """
+    noun = outcome_noun(bad)
+    return f"{noun}s" if noun else f"ends in {bad}"
 
 
 def _range(low: float, high: float) -> str:
