@@ -124,3 +124,16 @@ def test_a_figure_appears_below_the_cell_that_draws_it(tmp_path, monkeypatch):
     shown = [[list(output.get("data", {})) for output in cell.outputs] for cell in book.cells]
     pictures = [sum("image/png" in kinds for kinds in outputs) for outputs in shown]
     assert pictures == [0, 1, 1, 1, 0]
+
+
+def test_every_public_result_displays_itself():
+    """But for arrays to compute with, and for what a search tells while it runs."""
+    import inspect
+
+    records = {name: found for name, found in vars(tether.records).items() if inspect.isclass(found)}
+    silent = {name for name, found in records.items() if not hasattr(found, "_repr_html_")}
+    assert silent == {"ModelArrays", "Tracked"}
+    ward = tether.cases.ward()
+    plan = tether.counterfactual(ward.mdp, ward.path).plan(1, 1)
+    for shown in (plan.risk, plan.explain().verdicts(str), tether.audit(ward.mdp, [ward.path]), plan.question):
+        Page(shown._repr_html_())  # every tag that opens closes

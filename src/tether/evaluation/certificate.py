@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from tether._foundation.markup import html_table
+from tether._foundation.markup import Displayed, html_table
 from tether._foundation.rounding import ROUNDING, gain_of, rounding_of
 from tether._foundation.words import at_most_three_digits, counted, number, of_100, percent, three_digits
 from tether.conditioning.model_sets import (
@@ -88,7 +88,7 @@ _NOTHING_WORSE = "It could not have ended worse. That it ends better rests on an
 
 
 @dataclass(frozen=True, slots=True)
-class Certified:
+class Certified(Displayed):
     """What is guaranteed for a plan or policy under one assumption.
 
     Attributes

@@ -10,6 +10,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from tether._foundation.checks import whole_number
+from tether._foundation.markup import Displayed
 from tether.auditing.audit_record import AuditRecord
 from tether.errors import QueryError
 from tether.influence.advisable import make_advisable
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Audit", "audit"]
 
 
-class Audit(AuditRecord):
+class Audit(AuditRecord, Displayed):
     """The result of an audit of a log; made by `tether.audit`.
 
     Attributes

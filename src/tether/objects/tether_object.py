@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tether._foundation.kinds_of_records import Shown
+from tether._foundation.markup import Displayed
 from tether.model.properties import Property
 from tether.objects.counterfactual_object import CounterfactualMDP
 from tether.objects.plan_object import Plan
@@ -17,7 +18,7 @@ __all__ = ["Tethered"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Tethered(Shown, TetherRecord):
+class Tethered(Shown, TetherRecord, Displayed):
     """The question under one rule, one test of influence and one objective; made by `CounterfactualMDP.tether`.
 
     Attributes

@@ -11,6 +11,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether._foundation.checks import whole_number
+from tether._foundation.markup import Displayed
 from tether._foundation.rounding import gain_of
 from tether._foundation.words import number, percent
 from tether.errors import PathError, Problem, QueryError
@@ -89,7 +90,7 @@ class Types:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TypedCounterfactual:
+class TypedCounterfactual(Displayed):
     """What an episode says of the hidden type, and what should have been done; made by `tether.counterfactual`.
 
     Attributes
@@ -212,7 +213,7 @@ class TypedCounterfactual:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TypedPlan:
+class TypedPlan(Displayed):
     """The best plan for an individual whose type was never recorded; made by `TypedCounterfactual.plan`.
 
     Attributes

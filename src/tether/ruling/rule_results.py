@@ -11,7 +11,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether._foundation.arrow import Tabular
-from tether._foundation.markup import html_table, paragraphs
+from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.words import average, counted, percent, three_digits
 from tether.core.replays import Practice
 from tether.explanation.reviewing import outcome_noun
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["EvaluatedRule", "RulePolicy", "RulesRecord", "bad_ends", "whole_episodes"]
 
 
-class RulePolicy:
+class RulePolicy(Displayed):
     """Usual practice with rules, as a policy: for `MDP.evaluate`, `CounterfactualMDP.evaluate` and ``audit(policy=)``.
 
     About an episode it is "as recorded, except the rules": the recorded action where the episode was, changed by the
@@ -77,7 +77,7 @@ class RulePolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluatedRule:
+class EvaluatedRule(Displayed):
     """A rule with its numbers, for everyone in a log whom it touches.
 
     Numbers of episodes are expected numbers. Those named ``…_low`` and ``…_high`` hold under every causal model in
@@ -205,7 +205,8 @@ class EvaluatedRule:
         found = []
         if self.bad:
             found.append(
-                f"In the plain model {percent(self.bad_before)} of all episodes end in {outcome_noun(self.bad) or self.bad} without the rule, "
+                f"In the plain model {percent(self.bad_before)} of all episodes end in "
+                f"{outcome_noun(self.bad) or self.bad} without the rule, "
                 f"{percent(self.bad_after)} with it. This needs no causal model."
             )
         found.append(

@@ -128,8 +128,9 @@ def _shares(one: EvaluatedRule) -> str:
     if one.saved_share is None or one.lost_share is None:
         return ""
     saved, lost = (f"{percent(low)} to {percent(high)}" for low, high in (one.saved_share, one.lost_share))
+    so = outcome_noun(one.bad) or one.bad
     return (
-        f"For any such log, under every causal model: of those who end in {outcome_noun(one.bad) or one.bad}, {saved} would not have; "
+        f"For any such log, under every causal model: of those who end in {so}, {saved} would not have; "
         f"of the others, {lost} would have."
     )
 
