@@ -291,9 +291,10 @@ class Displayed:
     def _repr_html_(self) -> str:
         if type(self).__str__ is not object.__str__:
             return paragraphs(str(self).splitlines())
+        names = [one.name for one in fields(self)] if is_dataclass(self) else []
         short = [
-            (one.name, number(value) if isinstance(value, float) else value)
-            for one in (fields(self) if is_dataclass(self) else ())
-            if isinstance(value := getattr(self, one.name), str | int | float | bool)
+            (name, number(value) if isinstance(value, float) else value)
+            for name in names
+            if isinstance(value := getattr(self, name), str | int | float | bool)
         ]
         return facts(short) if short else paragraphs([cut(repr(self), _WIDEST)])

@@ -245,8 +245,11 @@ def summarize(rows: EpisodeRows) -> Summary:
     mistaken, gains, strengths = (np.concatenate([np.empty(0), *parts]) for parts in kept)
     judged = (mistaken, found.unsure, found.hindsight_only)
     changed = sorted(found.changed.values(), key=lambda one: (-one.verdicts["holds"], -one.episodes))
-    counts = (dict(found.verdicts), found.is_certified, found.outcomes, changed)
-    return Summary(found.episodes, found.answered, *judged, gains, strengths, *counts, compared.result())
+    verdicts = dict(found.verdicts)
+    outcomes, sure = found.outcomes, found.is_certified
+    return Summary(
+        found.episodes, found.answered, *judged, gains, strengths, verdicts, sure, outcomes, changed, compared.result()
+    )
 
 
 @dataclass(slots=True)
