@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tether._foundation.markup import Displayed
 from tether.io.files import name_of
 from tether.io.models import FORMATS, format_of, write_model
 from tether.io.opening import open_model
@@ -109,7 +110,7 @@ def _notes(mdp: MDP, format: str) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class EpisodeModel:
+class EpisodeModel(Displayed):
     """A counterfactual MDP that was written for another tool, and what to ask of it.
 
     Attributes

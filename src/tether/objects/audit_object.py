@@ -10,6 +10,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, overload
 
 from tether._foundation.checks import whole_number
+from tether._foundation.markup import Displayed
 from tether.auditing.audit_record import AuditRecord
 from tether.auditing.typed_audit import TypedAudit, audit_of_types
 from tether.errors import QueryError
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Audit", "audit"]
 
 
-class Audit(AuditRecord):
+class Audit(AuditRecord, Displayed):
     """The result of an audit of a log; made by `tether.audit`.
 
     Attributes

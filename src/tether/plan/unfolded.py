@@ -20,6 +20,7 @@ import numpy as np
 from tether._foundation.arrays import Flags, Floats, Ints, read_only
 from tether._foundation.arrow import NameColumn
 from tether._foundation.checks import whole_number
+from tether._foundation.markup import Displayed
 from tether.conditioning.edited_rows import spans
 from tether.conditioning.layers import expand
 from tether.core.batch import Reached
@@ -38,7 +39,7 @@ __all__ = ["CounterfactualRows", "Unfolded", "rows_of", "rows_table", "unfolded"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CounterfactualRows:
+class CounterfactualRows(Displayed):
     """Every row of a counterfactual MDP that s_0 can reach, entry by entry, in the indices of the model.
 
     Attributes
