@@ -283,7 +283,7 @@ def _pairs(audit: AuditRecord) -> list[dict[str, Any]]:
             kept[0] += one["mistakes"]
             kept[1] += 1
             kept[2] += one["mistakes"] * one["mean_cost"]
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "done": done,
             "best": best,
