@@ -50,8 +50,8 @@ def _for_the_return(decisions: Decisions, known: list[Decision], name: Callable[
             known_then
         ]
         return (
-            f"With hindsight, the decision at t = {best.t} mattered most: {_instead(decisions, best, name)}, and nothing "
-            f"else changed, would have given {_article(value)} of {in_words(best.value or 0.0)} instead of "
+            f"With hindsight, the decision at t = {best.t} mattered most: {_instead(decisions, best, name)}, and "
+            f"nothing else changed, would have given {_article(value)} of {in_words(best.value or 0.0)} instead of "
             f"{in_words(seen)}.{how}"
         )
     worst = min(known, key=lambda row: row.gain or 0.0)

@@ -11,7 +11,7 @@ import numpy as np
 
 from tether._foundation.arrow import Tabular
 from tether._foundation.checks import whole_number
-from tether._foundation.markup import html_table, paragraphs
+from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.rounding import ROUNDING, gain_of, rounding_of
 from tether._foundation.words import strength_in_words
 from tether.conditioning.counterfactual_record import CounterfactualRecord
@@ -38,7 +38,7 @@ __all__ = ["Decision", "Decisions", "decide"]
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Displayed):
     """One action that could be taken at one step of the observed episode.
 
     Attributes
