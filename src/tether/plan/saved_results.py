@@ -293,4 +293,4 @@ def is_sound(table: Any, kind: str) -> bool:
     settings = msgspec.json.decode(metadata[_SETTINGS])
     if not isinstance(settings, dict) or settings.get("kind") != kind or settings.get("format") != _FORMAT:
         return False
-    return _checksum(table, metadata, kind) == metadata[_CHECKSUM]
+    return bool(_checksum(table, metadata, kind) == metadata[_CHECKSUM])
