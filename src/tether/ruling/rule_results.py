@@ -14,9 +14,8 @@ from tether._foundation.arrays import Floats
 from tether._foundation.arrow import Tabular
 from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.rounding import ROUNDING
-from tether._foundation.words import average, counted, percent, three_digits
+from tether._foundation.words import average, counted, percent, strength_in_words, three_digits
 from tether.core.replays import Practice
-from tether.evaluation.certificate import strength_in_words
 from tether.explanation.reviewing import outcome_noun
 from tether.model.model_record import ModelRecord
 from tether.observation.path import Path
