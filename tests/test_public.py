@@ -47,6 +47,7 @@ PUBLIC = [
     "from_gymnasium",
     "io",
     "learn",
+    "learn_types",
     "posterior",
     "practice",
     "reach",

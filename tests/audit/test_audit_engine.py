@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from hospital import hospital, learned, log_of
 from hypothesis import given
 from hypothesis import strategies as st
 from worlds import worlds
@@ -165,6 +166,7 @@ def test_a_ward():
     log = [mdp.simulate("optimal", 8 + i % 5, start=mdp.states[97 * i % 1440], rng=i, noise=0.3) for i in range(12)]
     check_same(mdp, log, question(None, 1, certify=True))
     check_same(mdp, log[:4], question(None, 2, certify=True))
+    check_same(mdp, log[8:9], question(2, 1, certify=True))  # a batch of one is no policy
 
 
 @pytest.mark.compiled
@@ -180,3 +182,14 @@ def test_batches_share_rows_until_they_are_too_many(monkeypatch):
     monkeypatch.setattr(rows, "LIMIT", 0)
     check_same(mdp, log[:1], question(5, 1), solver)
     assert solver._world.store.nbytes < kept
+
+
+def test_a_batch_keeps_its_rows_when_the_store_begins_again(monkeypatch):
+    """Episodes are conditioned on two models of a learned one: the second batch must not take the rows of the first."""
+    truth = hospital(3, 1.0)
+    log = log_of(truth, 400, 3)
+    mdp, some = learned(log), {i: log[i] for i in range(40)}
+    expected = tether.audit(mdp, some, certify=False).table
+    monkeypatch.setattr(rows, "LIMIT", 0)
+    assert tether.audit(mdp, some, certify=False).table.equals(expected)
+    assert any(gain != 0 for gain in expected.column("gain").to_pylist())

@@ -21,6 +21,7 @@ CALLS = {
     "sweep": {CF.sweep: "ks ms rule influence objective minimise only never cost"},
     "choose-k": {CF.choose_k: "m at_least at_most about_at_least rule influence objective minimise only never cost"},
     "why": {CF.why: "k state action uninfluenced rule influence objective minimise"},
+    "what-if": {CF.what_if: "best_from rule influence objective"},
     "decisions": {CF.decisions: "m rule influence objective minimise"},
     "evaluate": {CF.evaluate: "influence objective"},
     "certify": {CF.plan: "k m rule influence only never cost", tether.certify: "objective minimise gamma practice"},
@@ -54,7 +55,19 @@ CALLS = {
         "skip_broken"
     },
 }
-for _name in ("explain", "review", "sweep", "choose-k", "why", "decisions", "evaluate", "certify", "sample", "report"):
+for _name in (
+    "explain",
+    "review",
+    "sweep",
+    "choose-k",
+    "why",
+    "what-if",
+    "decisions",
+    "evaluate",
+    "certify",
+    "sample",
+    "report",
+):
     CALLS[_name] = {tether.counterfactual: "horizon then", **CALLS[_name]}
 """Each option, and the call whose parameter it is."""
 
@@ -65,10 +78,11 @@ FILES = {
     *("model", "path", "format", "columns", "order", "reward_order", "terminal", "discount", "final_reward"),
     *("reward_model", "state_rewards", "transition_rewards", "path_columns", "time", "step", "as_json", "log", "out"),
     *("log_columns", "policy", "policy_columns", "t", "tolerance", "constants"),
+    *("types", "prior_of_types"),
 }
 """What names files, columns and the answer's form; and what has no default in either."""
 
-NOT_CALLS = {"episode_name", "step_name", "features", "output", "export", "scheduler", "by", "condition"}
+NOT_CALLS = {"episode_name", "step_name", "features", "output", "at", "export", "scheduler", "by", "condition"}
 """How an answer is shown, and where it goes to."""
 
 

@@ -15,6 +15,7 @@ from pages import BROKEN, EVIL, walk
 import tether
 from tether.explorer.offered import Cases, LogEpisodes, One
 from tether.explorer.server import Explorer
+from tether.learning.folds import unseen
 
 pytestmark = pytest.mark.compiled
 
@@ -161,7 +162,7 @@ def test_why_and_the_layers(browser, cases):
         text = page.inner_text("#panel-why .told").replace("\N{NO-BREAK SPACE}", " ")
         assert text == cf.why(0, "s0", "a1", k=2).in_words(str)
         states, chance = cf.row(0, "s0", "a1")
-        rows = page.locator(".rows tbody tr")
+        rows = page.locator(".leads tbody tr")
         assert rows.count() == len(states)
         assert rows.first.locator("td").nth(2).inner_text() == f"{100 * max(chance):.0f}\N{NO-BREAK SPACE}%"
 
@@ -183,7 +184,8 @@ def test_a_learned_log(browser):
             assert page.evaluate("document.activeElement.id") == "episodes-q"
             page.click(".episodes tbody th a >> text=/^10$/")
             visit.quiet()
-            cf = tether.counterfactual(mdp, episodes.observation(10, mdp))
+            seen = episodes.observation(10, mdp)
+            cf = tether.counterfactual(unseen(mdp, seen), seen)  # a model that has not seen this patient
             assert visit.value() == cf.plan(None, 1).value
             visit.slide("k", 1)
             assert visit.value() == cf.plan(1, 1).value

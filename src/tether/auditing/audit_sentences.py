@@ -8,8 +8,7 @@ import numpy as np
 
 from tether._foundation.words import counted, percent, three_digits
 from tether.auditing.tables import NO_OUTCOME, NOT_RECORDED
-from tether.conditioning.model_sets import EVERY_MODEL
-from tether.evaluation.certificate import strength_in_words
+from tether.conditioning.model_sets import EVERY_MODEL, hidden_causes_in_words
 from tether.explanation.terms import UNREWARDED, is_unrewarded
 
 if TYPE_CHECKING:
@@ -133,9 +132,9 @@ def _hidden(audit: AuditRecord, holds: int) -> list[str]:
         times = f"hidden reasons that changed the odds of an action up to {three_digits(gamma)} times"
         return [f"In {left:,} of these {holds:,} it survives {times}."]
     if holds == 1:
-        return [strength_in_words(float(strengths.max()))]
+        return [hidden_causes_in_words(float(strengths.max()))]
     median = float(np.sort(strengths)[(strengths.size - 1) // 2])
-    said = strength_in_words(median)
+    said = hidden_causes_in_words(median)
     return [f"In half of these {holds:,}: {said[0].lower()}{said[1:]}"]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from tether.plan.limits import ABOUT, SHARE
 from tether.plan.resting import asked_model
 from tether.plan.solution import solve as solve_plain
 from tether.plan.standard import LayerValues, Standard
+
+if TYPE_CHECKING:
+    from tether.core.rows import Rows
 
 __all__ = ["Batch", "NotTogetherError", "Plans"]
 
@@ -52,10 +55,11 @@ class Plans:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Episodes, and the layers that they reach."""
+    """Episodes, and the layers that they reach; ``rows`` are those that the layers refer to."""
 
     world: World
     steps: Steps
+    rows: Rows
     layers: list[Layer]
     ends: Ints
 
@@ -63,11 +67,12 @@ class Batch:
     def of(cls, world: World, steps: Steps) -> Batch:
         from tether.core.condition import condition
 
-        layers, stuck = condition(world.model, steps, world.store, world.ended)
+        rows = world.store.rows()
+        layers, stuck = condition(world.model, steps, rows, world.ended)
         if stuck:
             raise NotTogetherError
-        layers = [_with_influence(world, steps, layer, t) for t, layer in enumerate(layers)]
-        return cls(world, steps, layers, _path_ends(world, steps))
+        layers = [_with_influence(world, steps, rows, layer, t) for t, layer in enumerate(layers)]
+        return cls(world, steps, rows, layers, _path_ends(world, steps))
 
     def planned(self, k: int | None, m: int) -> Plans:
         """The best plans within k and m; without k within the tether that `Tethered.plan` takes for each episode."""
@@ -109,7 +114,7 @@ class Batch:
             return np.ones(lengths.size, np.int64)
 
         def strength_of(_t: int, part: Layer, _edits: Any) -> Floats:
-            found: Floats = world.store.strength[part.edits.row]
+            found: Floats = self.rows.strength[part.edits.row]
             return found
 
         rewards = world.rewards
@@ -173,7 +178,7 @@ class Batch:
         visits, occupied = follow(world.model, layers, first, m, decide)
         if not is_own:
             value = expected_returns(world.model, layers, visits, occupied, world.worth_of, world.final, world.discount)
-        return Followed(world, steps, layers, visits, occupied, value, plans.observed, plans.k, m)
+        return Followed(world, steps, self.rows, layers, visits, occupied, value, plans.observed, plans.k, m)
 
     def evaluated(self, asked: PreparedQuestion, until: int) -> Followed:
         """What a policy leads to; ``until`` is the horizon, if it is above 0."""
@@ -201,7 +206,7 @@ class Batch:
         kappa = [np.ones(layer.n_pairs, np.int16) for layer in self.layers[:-1]]
         seen = self._solve(self.layers, kappa, np.array([1]), 0).values[:, 0, 0]
         value = expected_returns(model, self.layers, visits, occupied, world.worth_of, world.final, world.discount)
-        return Followed(world, steps, self.layers, visits, occupied, value, seen, np.full(n, -1), 0, ask)
+        return Followed(world, steps, self.rows, self.layers, visits, occupied, value, seen, np.full(n, -1), 0, ask)
 
     def best_values(self, standard: Standard, horizon: Ints) -> Floats:
         """The value of the plain model's best policy with the luck of each episode, up to its horizon.
@@ -268,7 +273,7 @@ def _decider(mdp: ModelRecord, question: Question, T: int) -> Decide:
     return decide
 
 
-def _with_influence(world: World, steps: Steps, layer: Layer, t: int) -> Layer:
+def _with_influence(world: World, steps: Steps, rows: Rows, layer: Layer, t: int) -> Layer:
     """The layer with the influenced pairs of the test that is asked for."""
     influence, edits = world.asked.question.influence, layer.edits
     if isinstance(influence, Support) or edits.row.size == 0:
@@ -279,7 +284,7 @@ def _with_influence(world: World, steps: Steps, layer: Layer, t: int) -> Layer:
         assert isinstance(influence, Effective)
         pairs = layer.pairs(world.model, edits.position)
         own = steps.item(steps.pair, t)[layer.episode()[layer.node_of(edits.position)]]
-        kept = (world.store.strength[edits.row] > influence.eps) | (pairs == own)
+        kept = (rows.strength[edits.row] > influence.eps) | (pairs == own)
     return Layer(layer.nodes, edits._replace(influenced=kept.astype(np.uint8)))
 
 

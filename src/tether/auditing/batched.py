@@ -120,7 +120,7 @@ class Engine:
         if self._asked.question.policy is None:
             wanted = np.flatnonzero(np.max([one.nodes() for one in found], axis=0) <= MOST_NODES)
         try:
-            held = Guaranteed.mean([one.guaranteed(wanted) for one in found])
+            held = Guaranteed.least([one.guaranteed(wanted) for one in found])
             strengths = held.strengths()
         except (TetherError, StuckError):
             table.answered[some] = False  # these are answered one by one, and the problem is said
@@ -184,7 +184,8 @@ class Engine:
         answered = answered & (until != 0)
         if self._policy is None or not answered.any():
             return values
-        first, lengths = cohort.state[cohort.start[:-1]], np.unique(steps[answered]).tolist()
+        first, lengths = np.zeros(len(cohort), np.int64), np.unique(steps[answered]).tolist()
+        first[answered] = cohort.state[cohort.start[:-1][answered]]  # a broken episode may have no steps
         if not self._policy.by_steps_left:
             for T in lengths:
                 some = np.flatnonzero(answered & (steps == T))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from tether.model.side_by_side import copied_model
 from tether.plan.best_values import final_rewards
 from tether.plan.policy import follows_the_record
 from tether.plan.rewards import ExpectedRewards, without_rewards
+
+if TYPE_CHECKING:
+    from tether.core.rows import Rows
 
 __all__ = ["AskPolicy", "Followed", "Guaranteed", "World"]
 
@@ -139,6 +142,7 @@ class Followed:
 
     world: World
     steps: Steps
+    rows: Rows
     layers: list[Layer]
     visits: list[Any]
     occupied: list[Any]
@@ -184,7 +188,7 @@ class Followed:
             edited = np.flatnonzero(visits.edit >= 0)
             edit, node, mass = visits.edit[edited], visits.node[edited], visits.mass[edited]
             taken += by_episode(layer, visits.node, visits.mass)
-            strength += by_episode(layer, node, mass * self.world.store.strength[layer.edits.row[edit]])
+            strength += by_episode(layer, node, mass * self.rows.strength[layer.edits.row[edit]])
             influenced += by_episode(layer, node, mass * layer.edits.influenced[edit])
             self._tell_sightings(layer, visits, table, some)
             if is_first:
@@ -195,7 +199,7 @@ class Followed:
         table.answered[some] = True
         if question.policy is None:
             each = zip(self.layers, self.visits, strict=False)
-            rows = self.world.store.strength
+            rows = self.rows.strength
             about = about_episode(len(self.steps), (strengths(*one, rows, self.m) for one in each))
             table.add("about", some, share * about)
             worse = np.full(len(self.steps), np.nan)
@@ -327,12 +331,12 @@ class Guaranteed:
     above: Callable[[Ints, Floats], Floats]
 
     @classmethod
-    def mean(cls, each: list[Guaranteed]) -> Guaranteed:
-        """The mean of what the same episodes gain in several models."""
+    def least(cls, each: list[Guaranteed]) -> Guaranteed:
+        """The least of what the same episodes gain in several models: what holds, holds in each of them."""
         if len(each) == 1:
             return each[0]
-        every, stable = (np.mean([getattr(one, which) for one in each], axis=0) for which in ("every", "stable"))
-        return cls(every, stable, lambda some, gamma: np.mean([one.above(some, gamma) for one in each], axis=0))
+        every, stable = (np.min([getattr(one, which) for one in each], axis=0) for which in ("every", "stable"))
+        return cls(every, stable, lambda some, gamma: np.min([one.above(some, gamma) for one in each], axis=0))
 
     def strengths(self) -> Floats:
         """The strength of hidden causes that undoes each gain: 1 where none is guaranteed."""

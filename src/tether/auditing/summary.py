@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 __all__ = [
+    "Changed",
     "EpisodeRows",
     "FileRows",
     "Helped",
@@ -36,7 +37,7 @@ __all__ = [
 _AT_ONCE = 1 << 16
 """How many rows are read together."""
 
-_COLUMNS = ("observed", "outcome", "mistakes", "claimed", "gain", "gamma_star", "verdict", "problem")
+_COLUMNS = ("observed", "outcome", "mistakes", "claimed", "gain", "gamma_star", "verdict", "changes", "problem")
 _COMPARED = ("value", "model_value")
 
 
@@ -171,6 +172,16 @@ class Helped:
     lost: int = 0
 
 
+@dataclass(slots=True)
+class Changed:
+    """One action in place of another: in how many episodes it is the first change, and how many have each verdict."""
+
+    observed: Any
+    advised: Any
+    episodes: int = 0
+    verdicts: Counter[str] = field(default_factory=Counter)
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """The summary of an audit.
@@ -196,6 +207,8 @@ class Summary:
         Whether any episode has a verdict.
     outcomes : mapping from str to Helped
         By observed outcome, in the order in which they first appear.
+    changed : list of Changed
+        What hindsight changes first, by pair of actions; those with most gains that hold first.
     consistency : Consistency or None
         Of a policy's values and the model's.
     """
@@ -211,6 +224,7 @@ class Summary:
     verdicts: dict[str, int]
     is_certified: bool
     outcomes: dict[str, Helped]
+    changed: list[Changed]
     consistency: Consistency | None
 
     @property
@@ -233,7 +247,8 @@ def summarize(rows: EpisodeRows) -> Summary:
     kept = found.mistaken, found.gains, found.strengths, found.held
     mistaken, gains, strengths, held = (np.concatenate([np.empty(0), *parts]) for parts in kept)
     judged = (mistaken, found.unsure, found.hindsight_only)
-    counts = (dict(found.verdicts), found.is_certified, found.outcomes)
+    changed = sorted(found.changed.values(), key=lambda one: (-one.verdicts["holds"], -one.episodes))
+    counts = (dict(found.verdicts), found.is_certified, found.outcomes, changed)
     return Summary(found.episodes, found.answered, *judged, gains, strengths, held, *counts, compared.result())
 
 
@@ -250,6 +265,7 @@ class _Found:
     verdicts: Counter[str] = field(default_factory=Counter)
     is_certified: bool = False
     outcomes: dict[str, Helped] = field(default_factory=dict)
+    changed: dict[str, Changed] = field(default_factory=dict)
 
     def add(self, table: pyarrow.Table) -> None:
         import pyarrow.compute as pc
@@ -273,6 +289,21 @@ class _Found:
             if one["values"] is not None:
                 self.verdicts[one["values"]] += one["counts"]
         self._add_outcomes(table.column("outcome"), bad, gained, lost)
+        self._add_changes(table.column("changes").filter(gained), verdict.filter(gained))
+
+    def _add_changes(self, changes: Any, verdict: Any) -> None:
+        import pyarrow.compute as pc
+
+        some = pc.fill_null(pc.greater(pc.list_value_length(changes), 0), False)
+        if not pc.any(some).as_py():
+            return
+        first = pc.list_element(changes.filter(some), 0)
+        pairs = zip(first.to_pylist(), verdict.filter(some).to_pylist(), strict=True)
+        for one, judged in pairs:
+            observed, advised = one["observed_action"], one["advised_action"]
+            here = self.changed.setdefault(repr((observed, advised)), Changed(observed, advised))
+            here.episodes += 1
+            here.verdicts[judged or ""] += 1
 
     def _add_outcomes(self, outcome: Any, *which: Any) -> None:
         codes = outcome.combine_chunks().dictionary_encode()

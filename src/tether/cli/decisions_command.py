@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -46,7 +47,6 @@ def decisions(
     all; the probability that the observed outcome would not have happened; and the shortest tether that allows the
     action.
     """
-    from tether._foundation.words import shown
     from tether.cli.json_output import print_json
     from tether.cli.screen import progress, put
     from tether.explanation.answer_data import objective_data
@@ -71,12 +71,12 @@ def decisions(
             sentences=found.sentences(str),
         )
         return
-    put(*found.sentences(shown), "")
-    put(_table(found))
+    put(*found.sentences(episode.name), "")
+    put(_table(found, episode.name))
     put(_legend(found), style="dim")
 
 
-def _table(found: Decisions) -> Table:
+def _table(found: Decisions, name: Callable[[Any], str]) -> Table:
     from tether.cli.screen import decimals, plain_table
 
     has_mistakes = any(row.mistake is not None for row in found.rows)
@@ -92,7 +92,7 @@ def _table(found: Decisions) -> Table:
             table.add_row(f"{first}–{last}", "any: nothing changes")
             continue
         for i, row in enumerate(found.at(first)):
-            table.add_row("" if i else str(first), *_cells(found, row, places))
+            table.add_row("" if i else str(first), *_cells(found, row, places, name))
     return table
 
 
@@ -112,13 +112,13 @@ def _legend(found: Decisions) -> str:
     return " ".join(sentences)
 
 
-def _cells(found: Decisions, row: Decision, places: int) -> list[str]:
-    from tether._foundation.words import percent, shown, strength_in_words
+def _cells(found: Decisions, row: Decision, places: int, name: Callable[[Any], str]) -> list[str]:
+    from tether._foundation.words import percent, strength_in_words
 
     def number(value: float | None) -> str:
         return "–" if value is None else f"{value:,.{places}f}"
 
-    cells = [shown(row.action) + (" *" if row.is_observed else "")]
+    cells = [name(row.action) + (" *" if row.is_observed else "")]
     if any(one.mistake is not None for one in found.rows):
         cells.append("0" if row.mistake == 0 else number(row.mistake))
     cells.append(number(row.value))

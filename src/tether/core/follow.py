@@ -126,7 +126,7 @@ def _changes_left(
             begin, end, first = offset[node], offset[node + 1], pair_start[state[node]]
             if left[node] < 0 or begin == end:
                 continue
-            e, at_observed = first_from(position, begin), find_pair(model, state[node], observed[b])
+            e, at_observed = first_from(position, 0, position.size, begin), find_pair(model, state[node], observed[b])
             for at in range(begin, end):
                 if left[node] == 0 and at_observed >= 0 and at - begin != at_observed:
                     continue
@@ -358,7 +358,7 @@ def _take_choices(
         s, c = state[node[i]], changes[i]
         number = on_path[b] if c == most else np.int64(of_node[node[i], min(c, of_node.shape[1] - 1)])
         at = offset[node[i]] + number
-        e = first_from(edited, at)
+        e = first_from(edited, 0, edited.size, at)
         out_node[n], out_changes[n], position[n], out_mass[n] = node[i], c, at, mass[i]
         edit[n] = e if e < edited.size and edited[e] == at else -1
         changed[n] = is_change(model, s, number, observed[b])
@@ -389,7 +389,7 @@ def _take_pairs(
         low = pair_start[state[node[i]]]
         for j in range(begin[which[i]], begin[which[i] + 1]):
             at = offset[node[i]] + pairs[j] - low
-            e = first_from(edited, at)
+            e = first_from(edited, 0, edited.size, at)
             out[n], position[n], weight[n] = node[i], at, mass[i] * share[j]
             edit[n] = e if e < edited.size and edited[e] == at else -1
             changed[n] = is_change(model, state[node[i]], pairs[j] - low, observed[b])

@@ -42,6 +42,7 @@ __all__ = [
     "answer",
     "chance_that",
     "changes",
+    "disagreeing",
     "falls_short",
     "first_letter",
     "how_many",
@@ -82,6 +83,8 @@ class Answer:
         How much of it is about this episode: the strength, then the influenced steps.
     sure : tuple of str
         How sure it is: under other causal models, and for a learned model, in other models that its log allows.
+    first : tuple of str
+        What is said before all this: where the plan gains return, but makes a good end less likely. Usually empty.
 
     Examples
     --------
@@ -97,10 +100,11 @@ class Answer:
     follows: tuple[str, ...]
     episode: tuple[str, ...]
     sure: tuple[str, ...]
+    first: tuple[str, ...] = ()
 
     def sentences(self) -> list[str]:
         """All of them, one after the other."""
-        return [*self.mistake, *self.change, *self.follows, *self.episode, *self.sure]
+        return [*self.first, *self.mistake, *self.change, *self.follows, *self.episode, *self.sure]
 
 
 def answer(explanation: Explanation, name: Name) -> Answer:
@@ -111,7 +115,13 @@ def answer(explanation: Explanation, name: Name) -> Answer:
         tuple(what_follows(explanation)),
         tuple(about_this_episode(explanation)),
         tuple(how_sure(explanation, name)),
+        tuple(disagreeing(explanation)),
     )
+
+
+def disagreeing(explanation: Explanation) -> list[str]:
+    """That the plan gains return, but makes a good end less likely, or a bad one likelier; usually nothing."""
+    return [] if explanation.disagreement is None else explanation.disagreement.sentences()
 
 
 def mistake_or_luck(explanation: Explanation, name: Name) -> list[str]:

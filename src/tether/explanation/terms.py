@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tether._foundation.rounding import rounding_of
-from tether._foundation.words import counted, number, percent
+from tether._foundation.words import counted, number, percent, three_digits
 from tether.conditioning.sampled import SampledGumbelMax
 from tether.explanation.about_episode import left_to_chance
 from tether.explanation.outcome_chances import goes_on
@@ -46,7 +46,7 @@ def tether_in_words(rule: Rule, k: int, T: int) -> str:
     """What a tether of length k promises under a rule, and no more than that.
 
     >>> tether_in_words("definition", 3, 7)
-    'from every step, one that counts as influenced can be met within 3 steps; it need not be'
+    'wherever the plan leads, it could be back on known ground within 3 steps'
     """
     if k > T:
         return "no tether; the answer may be what the model expects of anyone"
@@ -56,7 +56,7 @@ def tether_in_words(rule: Rule, k: int, T: int) -> str:
     if rule == "definition":
         if k == 1:
             return "every step counts as influenced"
-        return f"from every step, one that counts as influenced can be met within {k} steps; it need not be"
+        return f"wherever the plan leads, it could be back on known ground within {k} steps"
     where = "at that time" if rule == "published" else "at any time"
     return f"every step stays within {counted(k, 'step')} of what the observed steps could have led to {where}"
 
@@ -256,7 +256,7 @@ def _some_beyond(plan: PlanRecord, table: Sweep) -> list[str]:
     ):
         if k != plan.k or m <= plan.T:
             more = (plan.value - table.value(k, m)) if plan.minimise else (table.value(k, m) - plan.value)
-            added = f"{number(more)} more" if more > rounding_of(plan.value) else "nothing more"
+            added = f"{three_digits(more)} more" if more > rounding_of(plan.value) else "nothing more"
             sentences.append(f"{name} the plan could gain {added}.")
     return sentences
 
@@ -273,15 +273,15 @@ def suggestion(plan: PlanRecord, table: Sweep) -> tuple[int | None, str]:
             return None, f"There is no k to suggest: {with_m}, nothing can be gained, whatever k is."
         return None, (
             f"There is no k to suggest: {with_m}, something can be gained only without a tether (k = {T + 1}), "
-            f"namely {number(free)}."
+            f"namely {three_digits(free)}."
         )
     gain = sign * (table.value(k, m) - table.observed_value)
     of_free = percent(min(1.0, gain / free)) if free > table.rounding else "100 %"
     among = "" if table.ks.size == T + 1 else " of those looked at"
     return k, (
         f"Suggested: k = {k}. It is the shortest tether{among} that gives at least {100 * SHARE:.0f} % of what the "
-        f"longest one (k = {T}) gives {with_m}. It gains {number(gain)}, which is {of_free} of what could be gained "
-        "without a tether at all."
+        f"longest one (k = {T}) gives {with_m}. It gains {three_digits(gain)}, which is {of_free} of what could be "
+        "gained without a tether at all."
     )
 
 

@@ -6,6 +6,7 @@ without pairs: paths end there, and κ is 1.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ import numpy as np
 from tether._foundation.arrays import Flags, Ints
 from tether.conditioning.as_batch import ended_of, layers_of, steps_of
 from tether.conditioning.layers import Graph
-from tether.core.batch import Layer, Nodes, Steps
+from tether.core.batch import Nodes, Reached, Steps
 from tether.errors import QueryError
 from tether.influence.advisable import Advisable
 from tether.influence.one_step import Influence, influenced_pairs
@@ -38,7 +39,7 @@ class Thresholds:
 
     Attributes
     ----------
-    layers : list of Layer, t = 0 … T
+    layers : sequence of Reached, t = 0 … T
         The nodes and rows that κ is about.
     influenced : tuple of array, t = 0 … T-1
         Influenced pairs, ascending.
@@ -54,7 +55,7 @@ class Thresholds:
     rule: Rule
     influence: Influence
     steps: Steps
-    layers: list[Layer]
+    layers: Sequence[Reached]
     influenced: tuple[Ints, ...]
     kappa: tuple[Ints, ...]
     first: Ints
@@ -194,7 +195,7 @@ def unconstrained(graph: Graph, rule: Rule, influence: Influence, advisable: Adv
     return Thresholds(graph, rule, influence, steps_of(graph), layers, influenced, kappa, first, T + 1)
 
 
-def own_of(graph: Graph, steps: Steps, layers: list[Layer], rule: Rule) -> tuple[Ints, ...]:
+def own_of(graph: Graph, steps: Steps, layers: Sequence[Reached], rule: Rule) -> tuple[Ints, ...]:
     """For t = 0 … T-1, the rule's own threshold of each pair of the layers of a graph."""
     from tether.core.thresholds import own_thresholds
 

@@ -22,7 +22,7 @@ from tether._foundation.arrow import NameColumn
 from tether._foundation.checks import whole_number
 from tether.conditioning.edited_rows import spans
 from tether.conditioning.layers import expand
-from tether.core.batch import Layer
+from tether.core.batch import Reached
 from tether.errors import QueryError
 from tether.influence.kappa import Thresholds
 from tether.model.form import Form, model_of
@@ -186,7 +186,7 @@ def _step(found: Thresholds, t: int, k: int, keys: Ints, most: int, *, counted: 
     return _Step(keys[owner], pair, visit, target, probability[item], reward)
 
 
-def _find(layer: Layer, states: Ints, runs: Ints) -> Ints:
+def _find(layer: Reached, states: Ints, runs: Ints) -> Ints:
     """The node of each of some states, with a run if the nodes have runs."""
     nodes = layer.nodes
     if not nodes.runs.size:

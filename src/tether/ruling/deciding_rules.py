@@ -20,8 +20,8 @@ from tether.model.properties import make_property
 from tether.ruling.conditions import all_conditions, variables_of
 from tether.ruling.counting import CHOOSING, LogCounts, count_log
 from tether.ruling.edits import Actions
-from tether.ruling.one_rule import Rule
 from tether.ruling.hidden_reasons import undoing_gamma
+from tether.ruling.one_rule import Rule
 from tether.ruling.practised import Candidate, Values, apply_rules, practice_of
 from tether.ruling.recorded import RuleWorld, bad_states
 from tether.ruling.replaying import NUMBERS, Asked, BatchNumbers, RuleWork
@@ -237,8 +237,9 @@ class RuleRun:
                     batches.report(number)
             return BatchNumbers.joined([done[number] for number in sorted(done)])
         words = [[f"{one.condition}: {one.edit}" for one in rules] for rules in several]
-        question = {**self.settings, "rules": words}
-        about = {"model": digest_of_model(mdp), "log": log.digest(), "question": question}
+        question = {**self.settings, "rules": words, "with all ranges": [one.is_whole for one in work.rules]}
+        digest = log.digest() if self.selection is None else self.selection.digest(log)
+        about = {"model": digest_of_model(mdp), "log": digest, "question": question}
         with open_directory(self.out / f"replays-{name}", about, fresh=self.fresh) as directory:
 
             def hire() -> Workers:

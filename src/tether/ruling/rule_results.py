@@ -15,8 +15,8 @@ from tether._foundation.arrow import Tabular
 from tether._foundation.markup import html_table, paragraphs
 from tether._foundation.rounding import ROUNDING
 from tether._foundation.words import average, counted, percent, three_digits
+from tether.conditioning.model_sets import hidden_causes_in_words
 from tether.core.replays import Practice
-from tether.evaluation.certificate import strength_in_words
 from tether.explanation.reviewing import outcome_noun
 from tether.model.model_record import ModelRecord
 from tether.observation.path import Path
@@ -194,7 +194,7 @@ class EvaluatedRule:
         return self.helped - self.harmed
 
     def sentences(self) -> list[str]:
-        """The rule, whom it helps and harms, what it changes on average, the check on held-out episodes, hidden reasons."""
+        """The rule, whom it helps and harms, what changes on average, the held-out check, hidden reasons."""
         return [str(self.rule), *self.split(), *self.means(), *self.check(), *self.hidden()]
 
     def split(self) -> list[str]:
@@ -220,8 +220,8 @@ class EvaluatedRule:
         found = []
         if self.bad:
             found.append(
-                f"In the plain model {percent(self.bad_before)} of all episodes end in {self.bad_noun} without the rule, "
-                f"{percent(self.bad_after)} with it. This needs no causal model."
+                f"In the plain model {percent(self.bad_before)} of all episodes end in {self.bad_noun} without the "
+                f"rule, {percent(self.bad_after)} with it. This needs no causal model."
             )
         found.append(
             f"Per episode of the log the expected return changes by {three_digits(self.gain)} "
@@ -235,7 +235,7 @@ class EvaluatedRule:
         """How strong hidden reasons must be to undo the gain; nothing without a gain, or if it is not known."""
         if self.gamma_star is None or self.gamma_star <= 1.0:
             return []
-        return [strength_in_words(self.gamma_star)]
+        return [hidden_causes_in_words(self.gamma_star)]
 
     def check(self) -> list[str]:
         """The gain on held-out episodes; nothing without any."""
@@ -271,22 +271,7 @@ _COLUMNS = tuple(
 
 
 class RulesRecord(Tabular, Sequence[EvaluatedRule]):
-    """Rules with their numbers, best first; made by `tether.rules` and `tether.evaluate_rules`.
-
-    Attributes
-    ----------
-    chosen : tuple of EvaluatedRule
-        Up to ``most`` rules, each on top of the ones before it; empty if no rule can be shown to help.
-    searched : int
-        How many rules were compared; 0 if they were given.
-    placebo : int or None
-        In how many of 19 logs with the actions permuted within each state the search finds as much; a rule is chosen
-        only if it is none. None for a model that was not learned from the log.
-    broken : int
-        How many episodes could not be used.
-    best_gain : float
-        What the best policy of the plain model would change per episode.
-    """
+    """Rules with their numbers, best first; `tether.records.Rules` says what the fields are."""
 
     def __init__(
         self,
