@@ -111,7 +111,7 @@ $(RUN):
 	@$(PIP) --upgrade pip
 
 # One target per extra: `installed-docs` installs the extra `docs`. `installed` is the package with its explorer, which `make demo` mentions.
-$(VENV)/installed: pyproject.toml | $(RUN)
+$(VENV)/installed: pyproject.toml src/tether_start.py | $(RUN)
 	@echo "installing tether …"
 	@$(PIP) --editable ".[explorer]"
 	@touch $@

@@ -78,6 +78,7 @@ FILES = {
     *("model", "path", "format", "columns", "order", "reward_order", "terminal", "discount", "final_reward"),
     *("reward_model", "state_rewards", "transition_rewards", "path_columns", "time", "step", "as_json", "log", "out"),
     *("log_columns", "policy", "policy_columns", "t", "tolerance", "constants"),
+    *("types", "prior_of_types"),
 }
 """What names files, columns and the answer's form; and what has no default in either."""
 
@@ -155,7 +156,7 @@ MEANS_ITS_OWN = {
 
 LOOKED_UP = {
     *("Sweep.value", "Sweep.lost", "Sweep.plot", "SweepUncertainty.at", "Decisions.within", "plot_lost", "plot_sweep"),
-    "Robust.limits",
+    *("Robust.limits", "TypedSweep.value"),
 }
 """Look-ups in an answer for some k or m, and what finds the defaults."""
 

@@ -92,15 +92,19 @@ def test_what_the_steps_gain_sums_to_the_gain_of_the_plan(discount):
 def test_the_action_of_a_step_is_the_likeliest_of_its_state_and_the_observed_one_among_equals(grid):
     steps = explained_steps(grid, grid.evaluate("random"))
     for step in steps[:-1]:
-        assert step.action == (None if step.state in (6, 15) else step.observed_action)  # there nothing is left to do
+        done = grid.path.actions[step.t]
+        assert step.action == (None if step.state in (6, 15) else done)  # there nothing is left to do
         assert step.action_probability == (0.25 if step.action else 0.0)
+        assert step.observed_action == (None if step.observed_state in (6, 15) else done)  # nothing was done after it
+        assert not step.differs
     assert steps[-1].action_probability == 0.0
 
 
 def test_instead_is_the_likeliest_of_the_changes():
     explanation = explained(6, 4)
     for step in explanation.steps[:-1]:
-        others = {a: p for a, p in explanation.outlook.actions(step.t).items() if a != step.observed_action}
+        done = explanation.plan.cf.path.actions[step.t]
+        others = {a: p for a, p in explanation.outlook.actions(step.t).items() if a != done}
         assert step.instead == (max(others, key=others.get) if others else None)
 
 

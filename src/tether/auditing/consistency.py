@@ -26,6 +26,8 @@ class Consistency(Displayed):
         The policy's mean value over the episodes: with their luck, and for anyone.
     difference, standard_error : float
         Of the difference of the two means.
+    is_learned : bool
+        Whether the model was learned: from the same log, the test cannot fail.
 
     Examples
     --------
@@ -41,6 +43,7 @@ class Consistency(Displayed):
     model: float
     difference: float
     standard_error: float
+    is_learned: bool = False
 
     @property
     def holds(self) -> bool:
@@ -49,6 +52,8 @@ class Consistency(Displayed):
 
     def __str__(self) -> str:
         means = f"{number(self.counterfactual)} on average with the luck of the episodes, {number(self.model)} without"
+        if self.holds and self.is_learned:
+            return f"The policy is worth {means}. The model was learned: its own log cannot contradict it."
         if self.holds:
             return f"The policy is worth {means}: this test finds no contradiction between the model and the log."
         return (

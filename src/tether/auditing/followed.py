@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from tether.auditing.answer_table import AnswerTable
 from tether.auditing.answering import PreparedQuestion
 from tether.conditioning.horizon import Horizon
 from tether.core.batch import Layer, Model, Steps
+from tether.evaluation.disagreement import sides_of
 from tether.influence.kappa import not_to_advise
 from tether.influence.one_step import Support
 from tether.model.form import Rewards, model_of
@@ -24,7 +25,10 @@ from tether.plan.best_values import final_rewards
 from tether.plan.policy import follows_the_record
 from tether.plan.rewards import ExpectedRewards, without_rewards
 
-__all__ = ["AskPolicy", "Followed", "World"]
+if TYPE_CHECKING:
+    from tether.core.rows import Rows
+
+__all__ = ["AskPolicy", "Followed", "Guaranteed", "World"]
 
 AskPolicy = Callable[[int, Ints], tuple[Ints, Ints, Floats]]
 """Type of a policy: for a time and some states, where the pairs of each begin, the pairs, and their probabilities."""
@@ -41,7 +45,8 @@ class World:
     ``seen`` is how often each pair is in the log of a learned model, ``usual`` the number of the pair of each state
     that is there most often. These two are those of one copy.
     ``probability`` has one row per copy, if there are copies; ``shares`` says how often each of their pairs is usually
-    taken. ``chances`` says how an episode goes on after its record
+    taken. ``member`` says which states each label has; the last two rows, which are a good end and which a bad one.
+    ``chances`` says how an episode goes on after its record
     from each state: the chance to end in each label, and in each class of outcomes; None if nothing is asked about
     after it. ``tables`` keeps this for each horizon (`tether.plan.afterwards.tables_after`).
     """
@@ -77,9 +82,10 @@ class World:
         if question.objective is not None:
             decided = question.objective.on(mdp)
             ended, worth, final = np.tile(decided.ended, n), without_rewards(worth), decided.holds.astype(np.float64)
-        member = np.zeros((len(mdp.label_sets.ends), mdp.n_states), dtype=bool)
+        member = np.zeros((len(mdp.label_sets.ends) + 2, mdp.n_states), dtype=bool)
         for number, states in enumerate(mdp.label_sets.ends.values()):
             member[number, states] = True
+        member[-2:] = sides_of(mdp)
         discount = mdp.discount if question.objective is None else 1.0
         forbidden, seen = not_to_advise(mdp, question.advisable), np.zeros(mdp.n_pairs, np.int64)
         if mdp.counts is not None:
@@ -139,6 +145,7 @@ class Followed:
 
     world: World
     steps: Steps
+    rows: Rows
     layers: list[Layer]
     visits: list[Any]
     occupied: list[Any]
@@ -184,7 +191,7 @@ class Followed:
             edited = np.flatnonzero(visits.edit >= 0)
             edit, node, mass = visits.edit[edited], visits.node[edited], visits.mass[edited]
             taken += by_episode(layer, visits.node, visits.mass)
-            strength += by_episode(layer, node, mass * self.world.store.strength[layer.edits.row[edit]])
+            strength += by_episode(layer, node, mass * self.rows.strength[layer.edits.row[edit]])
             influenced += by_episode(layer, node, mass * layer.edits.influenced[edit])
             self._tell_sightings(layer, visits, table, some)
             if is_first:
@@ -195,7 +202,7 @@ class Followed:
         table.answered[some] = True
         if question.policy is None:
             each = zip(self.layers, self.visits, strict=False)
-            rows = self.world.store.strength
+            rows = self.rows.strength
             about = about_episode(len(self.steps), (strengths(*one, rows, self.m) for one in each))
             table.add("about", some, share * about)
             worse = np.full(len(self.steps), np.nan)
@@ -283,21 +290,13 @@ class Followed:
         chance: Any = np.bincount(which.reshape(-1), np.concatenate(chances), minlength=distinct.size)
         table.add_ends(some[distinct // offset], distinct % offset - 1, share * chance)
 
-    def guaranteed(self, wanted: Ints) -> tuple[Floats, Floats, Floats]:
-        """The gain of plans, or of a policy, under every causal model, and under every stable one; and what undoes it.
+    def guaranteed(self, wanted: Ints) -> Guaranteed:
+        """What some episodes gain under every causal model, and under every stable one.
 
-        Where the gain holds under every one, it holds under the stable ones: the second is then the first. The third
-        is the strength of hidden causes that undoes it (`tether.conditioning.model_sets.Confounding`).
+        Where the gain holds under every one, it holds under the stable ones: the second is then the first.
         """
         from tether._kernels.sets import NOTHING, STABILITY
-        from tether.core.extremes import (
-            Hidden,
-            Worth,
-            taken_by_plans,
-            taken_by_policy,
-            undoing_strengths,
-            worst_values,
-        )
+        from tether.core.extremes import Hidden, Worth, taken_by_plans, taken_by_policy, worst_values
 
         world, values = self.world, self.world.rewards.values
         reward = world.sign * np.atleast_2d(values) if world.sign < 0 else np.atleast_2d(values)
@@ -313,19 +312,43 @@ class Followed:
         open_ones = np.flatnonzero(every - observed <= 1e-6 * np.maximum(1.0, np.abs(observed)))
         stable = every.copy()
         stable[open_ones] = worst_values(*arrays, (STABILITY,), wanted[open_ones])[:, 0]
-        gains = gain_of(every, observed), gain_of(stable, observed)
-        holds = np.flatnonzero(gains[0] > 0.0)
         level = observed + 1e-12 * np.maximum(1.0, np.abs(observed))
-
         shares = np.tile(world.asked.shares, world.model.pair_action.size // world.asked.mdp.n_pairs)
 
         def above(some: Ints, gamma: Floats) -> Floats:
-            which, hidden = holds[some], Hidden(gamma, shares)
-            return worst_values(*arrays, (NOTHING,), wanted[which], hidden)[:, 0] - level[which]
+            return worst_values(*arrays, (NOTHING,), wanted[some], Hidden(gamma, shares))[:, 0] - level[some]
 
-        strength = np.ones(wanted.size)
-        strength[holds] = undoing_strengths(above, holds.size)
-        return *gains, strength
+        return Guaranteed(gain_of(every, observed), gain_of(stable, observed), above)
+
+
+@dataclass(frozen=True, eq=False)
+class Guaranteed:
+    """What some episodes gain under every causal model, and under every stable one: arrays, one number per episode.
+
+    ``above(some, gamma)`` is by how much the worst value of some of them is above the observed one with hidden causes
+    of a strength Γ (`tether.conditioning.model_sets.Confounding`).
+    """
+
+    every: Floats
+    stable: Floats
+    above: Callable[[Ints, Floats], Floats]
+
+    @classmethod
+    def least(cls, each: list[Guaranteed]) -> Guaranteed:
+        """The least of what the same episodes gain in several models: what holds, holds in each of them."""
+        if len(each) == 1:
+            return each[0]
+        every, stable = (np.min([getattr(one, which) for one in each], axis=0) for which in ("every", "stable"))
+        return cls(every, stable, lambda some, gamma: np.min([one.above(some, gamma) for one in each], axis=0))
+
+    def strengths(self) -> Floats:
+        """The strength of hidden causes that undoes each gain: 1 where none is guaranteed."""
+        from tether.core.extremes import undoing_strengths
+
+        holds = np.flatnonzero(self.every > 0.0)
+        found = np.ones(self.every.size)
+        found[holds] = undoing_strengths(lambda some, gamma: self.above(holds[some], gamma), holds.size)
+        return found
 
 
 def _most_frequent(mdp: ModelRecord, seen: Ints) -> Ints:

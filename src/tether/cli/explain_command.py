@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tether.cli.doing import DRAWING, LIMITS
+from tether.cli.explaining_types import about_types, explain_types, shares_of, sources_of
 from tether.cli.options import (
     Episode,
     PlanOptions,
@@ -37,11 +38,28 @@ Examples:
   tether explain case:sepsis -m 2 --objective 'avoid died'
   tether explain case:sepsis -k 9 -m 3 --subject-to 'reach died 0.78'
   tether explain model.csv path.csv -k 3 -m 2
-  tether explain learned-model log.csv#17 -k 4 --draws 200"""
+  tether explain learned-model log.csv#17 -k 4 --draws 200
+  tether explain --type frail=a.csv --type fit=b.csv --prior fit=0.8 p.csv"""
 )
 @with_limits_and_risk
 @about_an_episode
 @click.option("--features", metavar="NAMES", help="Parts of states to show: S,I. States that agree in them are one.")
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    callback=sources_of,
+    metavar="NAME=MODEL",
+    help="For somebody whose type was never recorded: the model of each type, in place of MODEL. May be repeated.",
+)
+@click.option(
+    "--prior",
+    "prior_of_types",
+    multiple=True,
+    callback=shares_of,
+    metavar="NAME=SHARE",
+    help="How likely each type is before the episode: diabetic=0.2. May be repeated.",
+)
 @with_names
 @with_draws
 @with_certificate
@@ -49,6 +67,8 @@ Examples:
 def explain(
     episode: Episode,
     limits: PlanOptions,
+    types: dict[str, str],
+    prior_of_types: dict[str, float] | None,
     features: str | None,
     episode_name: str | None,
     step_name: str | None,
@@ -63,12 +83,28 @@ def explain(
     model, how much its log leaves open. Then a table with one row per step: what happened, what the best plan within k
     and m would do, its gain, its strength (how much of the probability the observation moves), and whether it passes
     the test that k counts.
+
+    MODEL may be a directory with the models of several types (tether.Types.save), or be given as --type NAME=MODEL: the
+    answer is then for somebody who does not see the type.
     """
     from tether.cli.json_output import print_json
     from tether.cli.screen import progress
     from tether.explanation.answer_data import explanation_data
     from tether.explanation.state_words import only
 
+    if about_types(episode, types, prior_of_types):
+        refused = {
+            "--features": features,
+            "--draws": draws,
+            "--subject-to": limits.subject_to,
+            "--only": limits.only,
+            "--never": limits.never,
+            "--cost": limits.cost,
+            "--horizon": episode.horizon,
+            "--then": episode.then != "best",
+        }
+        explain_types(episode, limits, types, prior_of_types, certificate, as_json, refused)
+        return
     plan = limits.plan(episode.replay(), every_k=True)
     group = None if features is None else only(names_of(features), plan.cf.path.states[0])
     with progress() as say:
@@ -124,7 +160,7 @@ def with_headings(answer: Answer, nouns: Nouns) -> list[str | Text]:
         f"About this {nouns.episode}?": answer.episode,
         "How sure?": answer.sure,
     }
-    lines: list[str | Text] = []
+    lines: list[str | Text] = [*answer.first]
     for head, said in parts.items():
         lines += [Text(head, "bold"), *map(nouns, said)] if said else []
     return lines

@@ -12,7 +12,7 @@ from rich.text import Text
 from tether._foundation.words import percent, shown, strength_in_words
 from tether.cli.screen import decimals, plain_table, signed
 from tether.explanation.state_words import differences, outcome_name, short
-from tether.observation.changes import changes_something
+from tether.observation.changes import is_change, nothing_left
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -99,7 +99,7 @@ def steps_table(
             _happened(step, before, in_full, name),
             _planned(step, in_full, name),
             signed(step.gain, places),
-            *(_influence(step) if luck else ()),
+            *(() if not luck else ("", "") if step is steps[-1] else _influence(step)),
             style="" if _is_changed(step) or _is_changed_elsewhere(step) else "dim",
         )
     return table
@@ -136,16 +136,15 @@ def path_table(mdp: ModelRecord, path: Path, observed: Path) -> Table:
         text = shown(state) if in_full or seen is None else differences(state, seen)
         text = "the same" if state == seen and outcome is None else outcome or text
         action, done = path.actions[t], observed.actions[t]
-        changes = _changes_something(mdp, t, state, action, done)
+        s, pair = np.array([mdp.state_index(state)]), np.array([mdp.pair_index(state, action)])
+        if nothing_left(mdp.form, t, s)[0]:
+            table.add_row(str(t), Text(text))
+            continue
+        changes = is_change(mdp.form, s, pair, mdp.actions.find(done))[0]
         table.add_row(
             str(t), _with_action(text, f"{shown(action)}{'*' if changes else ''}", _CHANGED if changes else "")
         )
     return table
-
-
-def _changes_something(mdp: ModelRecord, t: int, state: Any, action: Any, done: Any) -> bool:
-    s, pair = mdp.state_index(state), mdp.pair_index(state, action)
-    return bool(changes_something(mdp.form, t, np.array([s]), np.array([pair]), mdp.actions.find(done))[0])
 
 
 def _happened(step: ExplainedStep, before: ExplainedStep | None, in_full: bool, name: Callable[[Any], str]) -> Text:
@@ -177,7 +176,7 @@ def _planned(step: ExplainedStep, in_full: bool, name: Callable[[Any], str]) -> 
         there = "" if step.action is None else f"{name(step.action)}{_unless_certain(step.action_probability)}"
         text = _with_action(state, there)
         return text.append("; elsewhere ").append(f"{name(step.instead)}*", style=_CHANGED)
-    if step.action is None or (same and step.action == step.observed_action):
+    if step.action is None or (same and not _is_changed(step)):
         return Text(state)
     changes = _is_changed(step)
     action = f"{name(step.action)}{'*' if changes else ''}{_unless_certain(step.action_probability)}"
@@ -190,7 +189,7 @@ def _is_certain(step: ExplainedStep) -> bool:
 
 def _is_changed(step: ExplainedStep) -> bool:
     """Whether another action is taken in the likeliest state."""
-    return step.action is not None and step.action != step.observed_action
+    return step.differs
 
 
 def _is_changed_elsewhere(step: ExplainedStep) -> bool:
@@ -217,7 +216,5 @@ def _unless_certain(share: float) -> str:
 
 def _influence(step: ExplainedStep) -> tuple[str, str]:
     """Strength, and whether the step is influenced by the test that k counts."""
-    if step.observed_action is None:
-        return "", ""
     sure = "no" if step.influenced < 1e-9 else "yes" if step.influenced > 1 - 1e-9 else percent(step.influenced, True)
     return strength_in_words(step.strength, short=True), sure

@@ -21,6 +21,7 @@ from tether.explanation.about_episode import RARE, left_to_chance, strength
 from tether.explanation.evidence import learned_sentences
 from tether.explanation.replay import Replay, of_hundred
 from tether.explanation.reviewing import outcome_noun, review_verdict, review_word
+from tether.explanation.sentences import disagreeing
 
 if TYPE_CHECKING:
     from tether.explanation.explain import Explanation
@@ -92,6 +93,8 @@ class Verdicts(Displayed):
         What the plan changes.
     luck, about, sure : Verdict
         Mistake or luck? About this episode? How sure?
+    worse_end : str
+        That the plan gains return, but makes a good end less likely; usually empty.
 
     Examples
     --------
@@ -113,6 +116,7 @@ class Verdicts(Displayed):
     luck: Verdict
     about: Verdict
     sure: Verdict
+    worse_end: str = ""
 
     def __iter__(self) -> Iterator[Verdict]:
         return iter((self.luck, self.about, self.sure))
@@ -134,11 +138,14 @@ def verdicts_of(explanation: Explanation, name: Name, nouns: Nouns | None = None
         luck,
         _about(explanation, replay),
         _sure(explanation, name),
+        " ".join(disagreeing(explanation)),
     )
     if nouns is None:
         return found
     three = (Verdict(say(one.question), say(one.word), tuple(map(say, one.sentences))) for one in found)
-    return Verdicts(say(found.ended), say(found.foreseen), say(found.hindsight), say(found.change), *three)
+    return Verdicts(
+        say(found.ended), say(found.foreseen), say(found.hindsight), say(found.change), *three, say(found.worse_end)
+    )
 
 
 def _ended(replay: Replay) -> str:

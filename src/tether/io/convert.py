@@ -118,7 +118,8 @@ class EpisodeModel(Displayed):
     file : str
     states, transitions : int
     question : str
-        The property whose value in the state labelled ``init`` is the value of the best plan.
+        The property whose value in the state labelled ``init`` is the value of the best plan. If no reward is other
+        than 0, this is the chance of what never happens: Storm has no answer about rewards that are all 0.
 
     Examples
     --------
@@ -140,5 +141,8 @@ def write_unfolded(mdp: MDP, file: str | os.PathLike[str], steps: int, minimise:
     """Write an unfolded counterfactual MDP (`tether.plan.unfolded`) and say what to ask of it."""
     means: dict[str, Any] = {"mean_rewards": True} if format_of(file) == "drn" else {}
     write_model(mdp, file, **means)
-    question = f'R{{"reward"}}{"min" if minimise else "max"}=? [ C<={steps} ]'
+    best = "min" if minimise else "max"
+    question = f'R{{"reward"}}{best}=? [ C<={steps} ]'
+    if not mdp.rewards.values.any():
+        question = f"P{best}=? [ F false ]"
     return EpisodeModel(os.fspath(file), mdp.n_states, mdp.n_transitions, question)

@@ -173,7 +173,7 @@ class Practice(Tabular):
         ...     return [tether.Path([State("yes", frail), State("no", frail)], [did]) for _ in range(times)]
         >>> log = seen("yes", "treat", 80) + seen("yes", "wait", 20) + seen("no", "treat", 20) + seen("no", "wait", 80)
         >>> round(tether.practice(tether.learn(log)).left_out("frail"), 2)
-        3.89
+        3.93
         """
         states, counts = self.mdp.states, self.counts
         if variable not in self.variables:

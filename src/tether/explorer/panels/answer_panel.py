@@ -54,7 +54,7 @@ def sentences(asked: Asked) -> dict[str, Any]:
     explanation, name = answer.explanation, answer.naming.any
     many = len(explanation.changes) > _AS_SENTENCE
     return {
-        "mistake": say.mistake_or_luck(explanation, name),
+        "mistake": [*say.disagreeing(explanation), *say.mistake_or_luck(explanation, name)],
         "change": f"Change {say.how_many(explanation)}:" if many else say.what_to_change(explanation, name),
         "changes": say.changes(explanation, name, _LISTED) if many else [],
         "hindsight": say.in_hindsight(explanation),

@@ -13,7 +13,7 @@ from tether._foundation.markup import shade
 from tether._foundation.words import counted, number, percent, three_digits
 from tether.auditing.audit_record import AuditRecord
 from tether.auditing.tables import NO_OUTCOME, NOT_RECORDED
-from tether.explanation.replay import UNDER_WAY, side_of
+from tether.explanation.replay import UNDER_WAY
 from tether.views import figures
 from tether.views.audit.audit_words import (
     VERDICTS,
@@ -99,8 +99,12 @@ def _cards(audit: AuditRecord) -> list[Card]:
         only = summary.hindsight_only
         cards.append(Card("Hindsight only", f"{only:,}", "a gain that nobody could know of", "hindsight"))
         cards.append(
-            Card("Nothing to gain", f"{answered - some:,}", f"{percent((answered - some) / answered)} of them")
+            Card(
+                "Nothing to gain", f"{summary.ended - some:,}", f"{percent((summary.ended - some) / answered)} of them"
+            )
         )
+    if summary.worse_ends:
+        cards.append(Card("Return against outcome", f"{summary.worse_ends:,}", "more return, a worse end", "worse-end"))
     if is_certified(audit.question) and some:
         cards.append(Card("Could do harm", f"{harm:,}", "under another causal model", "harm"))
     return cards
@@ -116,7 +120,7 @@ def _bars(audit: AuditRecord) -> dict[str, Any] | None:
     total = sum(before.values())
     if not total or {*before, *after} <= {*_ENDED.values()}:
         return None
-    sides = {name: side_of(name) for name in {*before, *after}}
+    sides = {name: audit.mdp.labels.side(name) for name in {*before, *after}}
     order = sorted(sides, key=lambda name: (("bad", "", "good").index(sides[name]), -before[name], name))
     m, policy = audit.question["m"], audit.question["policy"]
     would = "the policy" if policy else f"{'one change' if m == 1 else f'{m} changes'}, with hindsight"
@@ -224,9 +228,12 @@ def _spread(gain: Floats) -> Drawing:
 def _helped(audit: AuditRecord) -> list[dict[str, Any]]:
     """For each observed outcome: how many episodes, and in how many something is gained or lost."""
     rows: list[dict[str, Any]] = []
-    for name, helped in audit.summary.outcomes.items():
+    summary = audit.summary
+    for name, helped in summary.outcomes.items():
         all_of, some, worse = helped.episodes, helped.gained, helped.lost
         same = all_of - some - worse
+        if name == NO_OUTCOME and summary.unfinished:
+            continue  # they are told apart: a sentence says how many there are
         rows.append(
             {
                 "name": outcome_in_words(audit.mdp, name),

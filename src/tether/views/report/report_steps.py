@@ -112,7 +112,7 @@ def _unchanged(steps: Sequence[ExplainedStep], i: int) -> tuple[Any, ...]:
     the plan.
     """
     step = steps[i]
-    if step.observed_action is None or step.changed > ROUNDING:
+    if (step.observed_action is None and not step.ended) or step.changed > ROUNDING:
         return ()
     if step.state == step.observed_state and step.state_probability > 1 - ROUNDING:
         return ("as it was",) if step.observed_outcome is None else ("over", step.observed_outcome, step.outcome)
@@ -165,7 +165,7 @@ class _Writer:
         cells: tuple[Cell | None, ...] = (
             Cell(str(step.t)),
             self._observed(step, before),
-            None if last or step.t >= self.ended else Cell(self._action(step.observed_action)),
+            None if step.observed_action is None or step.t >= self.ended else Cell(self._action(step.observed_action)),
             self._state(step, before),
             None if last else self._planned(step),
             self._gain(step.gain) if not last or abs(step.gain) > self.rounding else None,
@@ -210,10 +210,10 @@ class _Writer:
             elsewhere = f"elsewhere {self._action(step.instead)}" if step.changed > _RARE else ""
             return Cell("the plan ends", "aside", elsewhere)
         note = _note(step.action_probability)
-        if step.action == step.observed_action:
+        if not step.differs:
             if step.changed > _RARE:  # in other states than the likeliest one
                 note = f"{note}; elsewhere {self._action(step.instead)}".removeprefix("; ")
-            return Cell("as done", "aside", note)
+            return Cell("as done", "aside", note) if not step.ended else Cell(self._action(step.action), note=note)
         return Cell(self._action(step.action), "strong", note)
 
     def _action(self, action: Any) -> str:
