@@ -2,6 +2,7 @@
 
 Its data and look-ups are those of `tether.model.model_record.ModelRecord`, which the lower folders take. It stands
 above `tether.evaluation`, which answers its questions.
+May import: evaluation, and what it may.
 """
 
 from __future__ import annotations

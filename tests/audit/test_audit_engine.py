@@ -113,6 +113,31 @@ def test_a_policy_of_time_and_state():
     check_same(mdp, log, question(None, 1, certify=True, policy=policy))
 
 
+def test_a_state_that_nothing_leads_to():
+    mdp = tether.MDP.from_table(
+        state=["door", "door", "ward", "ward", "ward"],
+        action=["in", "in", "wait", "treat", "treat"],
+        next_state=["ward", "dead", "dead", "well", "dead"],
+        probability=[0.9, 0.1, 1.0, 0.5, 0.5],
+        reward=[0, 0, 0, 1, 0],
+        terminal=["well", "dead"],
+    )
+    log = [tether.Path(["door", "ward", "dead"], ["in", "wait"]), tether.Path(["door", "dead"], ["in"])]
+    check_same(mdp, log, question(None, 1, certify=True))
+    check_same(mdp, log, question(None, 1, objective=tether.reach("well")))
+
+
+def test_ways_that_are_too_unlikely_for_a_number():
+    """s3 is possible at t = 2, with a probability of 1e-600, which is 0 as a number."""
+    rows = [("s0", "y", "s0", 1.0, 0), ("s0", "x", "s1", 1.0, 1), ("s0", "x", "s2", 1e-300, 1)]
+    rows += [("s1", a, "s1", 1.0, 1) for a in "xy"]
+    rows += [(s, a, j, p, 0) for a in "xy" for s, j, p in (("s2", "s2", 1.0), ("s2", "s3", 1e-300), ("s3", "s3", 1.0))]
+    mdp = tether.MDP.from_table(*map(list, zip(*rows, strict=True)))
+    check_same(mdp, [tether.Path(["s0"] * 4, ["y"] * 3)], question(4, 1))
+    found = Engine(PreparedQuestion.of(mdp, question(4, 1)))(cohort_of(mdp, [tether.Path(["s0"] * 4, ["y"] * 3)]))
+    assert (found.gain.tolist(), found.p_worse.tolist()) == ([3.0], [0.0])
+
+
 def test_a_state_without_actions_that_luck_rules_out():
     mdp = tether.MDP.from_function(
         0,

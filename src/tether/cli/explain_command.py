@@ -39,7 +39,7 @@ Examples:
   tether explain case:sepsis -k 9 -m 3 --subject-to 'reach died 0.78'
   tether explain model.csv path.csv -k 3 -m 2
   tether explain learned-model log.csv#17 -k 4 --draws 200
-  tether explain --type frail=frail.csv --type robust=robust.csv --prior frail=0.2 --prior robust=0.8 path.csv"""
+  tether explain --type frail=a.csv --type fit=b.csv --prior fit=0.8 p.csv"""
 )
 @with_limits_and_risk
 @about_an_episode

@@ -11,7 +11,7 @@ import numpy as np
 from tether._foundation.arrays import Flags, Floats, Ints
 from tether._kernels.scratch import scratch_array
 from tether.core.batch import NO_EDITS, NO_RUNS, Layer, Model, Nodes, Reached, Steps
-from tether.core.plan import ROUNDING, Goal, Limits, Numbers, OnPath, find_pair, plan_layer
+from tether.core.plan import ROUNDING, Goal, Limits, Numbers, OnPath, plan_layer
 
 __all__ = ["Choices", "Problem", "Solved", "UncertainError", "solve"]
 
@@ -171,7 +171,8 @@ def _wanted(problem: Problem, layer: Reached, observed: Ints, numbers: Numbers, 
     model, node = problem.model, layer.node_of(layer.position)
     states, pairs = layer.nodes.states[node], layer.pairs(problem.model, layer.position)
     on_path = np.searchsorted(model.pair_start, path.pair[0], side="right") - 1
-    free = np.array([find_pair(model, s, observed[0]) < 0 for s in layer.nodes.states])
+    free = np.ones(layer.size, np.bool_)
+    free[layer.node_of(np.flatnonzero(model.pair_action[layer.pairs(model)] == observed[0]))] = False
     return np.flatnonzero((model.pair_action[pairs] == observed[0]) | (states == on_path) | free[node])
 
 

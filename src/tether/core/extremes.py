@@ -238,7 +238,7 @@ def _onward(
     run = 0
     if n_runs > 1:
         low, high = taken.influenced_start[t, b], taken.influenced_start[t, b + 1]
-        at = low + first_from(taken.influenced[low:high], pair)
+        at = first_from(taken.influenced, low, high, pair)
         is_influenced = at < high and taken.influenced[at] == pair
         if not is_influenced and not (taken.by_support and _meets(model, pair, observed)):
             run = memory % n_runs + 1
@@ -252,7 +252,7 @@ def _options(
     """The first option of a node, and how many there are: places in ``taken``; `_ALL`; or -2 - pair for one pair."""
     of = 0 if taken.shared else b
     low, high = taken.start[t, of], taken.start[t, of + 1]
-    v = low + first_from(taken.state[low:high], s)
+    v = first_from(taken.state, low, high, s)
     if taken.shared:
         first = v
         while v < high and taken.state[v] == s:
@@ -348,8 +348,8 @@ def _worst_of_pair(
             least, most = 1.0, 1.0
         for e in range(n):
             ends[0, e], ends[1, e] = least * model.probability[low + e], most * model.probability[low + e]
-    nominal = Nominal(model.next_state[low:high], model.probability[low:high], ends[0, :n], ends[1, :n], 0.0)
-    return extreme_row(nominal, row.value, n, x, step, kind, 1.0, limits, row)
+    nominal = Nominal(model.next_state, model.probability, low, ends[0], ends[1], 0, 0.0)
+    return extreme_row(nominal, row.value, 0, n, x, step, kind, 1.0, limits, row)
 
 
 @piece

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from tether._foundation.arrow import Tabular
-from tether._foundation.markup import html_table
+from tether._foundation.markup import Displayed, html_table
 from tether._foundation.rounding import ROUNDING, gain_of, rounding_of
-from tether._foundation.words import at_most_three_digits, counted, number, of_100, percent, three_digits
+from tether._foundation.words import counted, number, of_100, percent, three_digits
 from tether.conditioning.model_sets import (
     EVERY_MODEL,
     IN_WORDS,
@@ -26,6 +26,7 @@ from tether.conditioning.model_sets import (
     Assumption,
     check_gamma,
     has_copies,
+    hidden_causes_in_words,
     model_set,
 )
 from tether.conditioning.sampled import SampledGumbelMax
@@ -51,7 +52,6 @@ __all__ = [
     "Certificate",
     "Certified",
     "certify",
-    "strength_in_words",
     "verdict_number",
     "why_uncertified",
 ]
@@ -84,7 +84,7 @@ _NOTHING_WORSE = "It could not have ended worse. That it ends better rests on an
 
 
 @dataclass(frozen=True, slots=True)
-class Certified:
+class Certified(Displayed):
     """What is guaranteed for a plan or policy under one assumption.
 
     Attributes
@@ -292,7 +292,7 @@ class Certificate(Tabular):
             span, times = _span(self.worst, self.best), three_digits(self.gamma)
             found.append(f"With hidden reasons that changed the odds of an action up to {times} times, it is {span}.")
         if self.gain > 0.0:
-            found.append(strength_in_words(self.gamma_star))
+            found.append(hidden_causes_in_words(self.gamma_star))
         return found
 
     @property
@@ -449,20 +449,6 @@ def certify(
         worse=worse,
         better=better,
     )
-
-
-def strength_in_words(gamma_star: float) -> str:
-    """How strong hidden causes must be to undo a gain, in a sentence.
-
-    >>> print(strength_in_words(1.1234))
-    The gain survives hidden reasons that changed the odds of an action by less than 1.12 times.
-    """
-    if np.isinf(gamma_star):
-        return "No hidden reason for the actions can undo the gain, if what the model calls impossible is impossible."
-    times = at_most_three_digits(gamma_star)
-    if times == "1":
-        return "Hidden reasons that changed the odds of an action by 1.01 times can already undo the gain."
-    return f"The gain survives hidden reasons that changed the odds of an action by less than {times} times."
 
 
 def _certified(assume: Assumption, one: Range, observed: float, minimise: bool) -> Certified:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["decision_sentences"]
 
 
+_HINDSIGHT = "Nobody could know that at the time."
+
+
 def decision_sentences(decisions: Decisions, outcome: Outcome | None, name: Callable[[Any], str]) -> list[str]:
     """Which decision mattered most, for the return and for the outcome; and from when on nothing mattered."""
     others = [row for row in decisions.rows if not row.is_observed]
@@ -42,9 +45,14 @@ def _for_the_return(decisions: Decisions, known: list[Decision], name: Callable[
     value, in_words = _what(decisions), _value_in_words(decisions)
     best = max(known, key=lambda row: row.gain or 0.0)
     if (best.gain or 0.0) > rounding:
+        known_then = decisions.could_be_known(best)
+        how = {None: "", True: " It could be known at the time that it was better.", False: f" {_HINDSIGHT}"}[
+            known_then
+        ]
         return (
-            f"The decision at t = {best.t} mattered most: {_instead(decisions, best, name)}, and nothing else changed, "
-            f"would have given {_article(value)} of {in_words(best.value or 0.0)} instead of {in_words(seen)}."
+            f"With hindsight, the decision at t = {best.t} mattered most: {_instead(decisions, best, name)}, and "
+            f"nothing else changed, would have given {_article(value)} of {in_words(best.value or 0.0)} instead of "
+            f"{in_words(seen)}.{how}"
         )
     worst = min(known, key=lambda row: row.gain or 0.0)
     better = "smaller" if decisions.minimise else "larger"

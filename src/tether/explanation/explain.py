@@ -326,7 +326,7 @@ class Explanation(Tabular):
                 )
             )
         head = (*head, "strength", "influenced") if luck else head
-        return html_table(head, rows) + paragraphs(self.sentences(str))
+        return paragraphs(self.sentences(str)) + html_table(head, rows)
 
 
 def explain(

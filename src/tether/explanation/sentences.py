@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tether._foundation.markup import Displayed
 from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import average, counted, number, percent, spread
 from tether.evaluation.evaluate import evaluate_policy
@@ -25,6 +26,7 @@ from tether.explanation.about_episode import RARE, influenced_steps, known_tailo
 from tether.explanation.evidence import learned_sentences
 from tether.explanation.outcome_chances import goes_on
 from tether.explanation.state_words import is_in_words
+from tether.model.labels import name_text
 from tether.plan.objective import asked
 
 if TYPE_CHECKING:
@@ -68,7 +70,7 @@ _STATE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Displayed):
     """The answer in sentences, in the order in which people ask. The sentences are the same wherever it is shown.
 
     Attributes
@@ -327,9 +329,29 @@ def what_follows(explanation: Explanation) -> list[str]:
     notes = [earned] if earned and plan.objective is None else []
     if explanation.changes and plan.objective is None:
         notes.insert(0, explanation.risk.sentence)
+    notes += _still_under_way(plan)
     if not plan.cf.path.last_recorded:
         notes.append("The last outcome was not recorded: the last step counts with what the model expects.")
     return [*ended, text, *notes]
+
+
+def _still_under_way(plan: PlanRecord) -> list[str]:
+    """For a learned model: what follows a record that ends while the episode goes on; and if that counts like dying."""
+    cf, mdp = plan.cf, plan.cf.mdp
+    if mdp.counts is None or not cf.path.last_recorded:
+        return []
+    said = []
+    if cf.is_under_way:
+        said.append(
+            "The episode is still under way: how it ends is not known, and what follows is what the model expects."
+        )
+    if cf.horizon is not None and plan.objective is None and mdp.learned is not None and mdp.learned.like_dead:
+        bad = name_text(mdp.learned.like_dead[0])
+        said.append(
+            f"At the horizon, to be still under way counts like {bad}: say what states are worth (--final-reward), "
+            f"or ask for the outcome (--objective 'avoid {bad}')."
+        )
+    return said
 
 
 def chance_that(objective: Property, value: float, observed: float) -> str:

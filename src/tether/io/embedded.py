@@ -12,7 +12,17 @@ from tether.cases import Case
 from tether.errors import Problem, QueryError
 from tether.observation.path import Path
 
-__all__ = ["PREFIX", "about_case", "case_names", "find_case", "is_case", "open_case", "path_names", "words_of"]
+__all__ = [
+    "PREFIX",
+    "about_case",
+    "case_names",
+    "find_case",
+    "is_case",
+    "open_case",
+    "path_names",
+    "title_of",
+    "words_of",
+]
 
 PREFIX = "case:"
 
@@ -95,6 +105,20 @@ def path_names(name: str, case: Case) -> dict[str, str]:
 def about_case(name: str) -> str:
     """What a case is about, in a line."""
     return _ABOUT[_typed(name)]
+
+
+def title_of(source: str, noun: str) -> str:
+    """A person's name for an episode of a case.
+
+    >>> title_of("case:icu-sepsis", "patient"), title_of("case:ward-patient-4", "patient")
+    ('ICU sepsis patient', 'Patient 4')
+    """
+    name = find_case(source)
+    wanted = _wanted(source)[len(name) + 1 :].replace("-", " ") or next(iter(_made(name).paths))
+    if wanted.startswith(noun):
+        return wanted.capitalize()
+    text = f"{name.replace('icu', 'ICU').replace('-', ' ')} {noun}"
+    return f"{text[0].upper()}{text[1:]}"
 
 
 def words_of(source: str) -> Mapping[Any, str]:

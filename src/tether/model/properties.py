@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from tether._foundation.arrays import Flags, Ints
+from tether._foundation.markup import Displayed
 from tether.errors import Problem, QueryError
 from tether.model.labels import member_indices, name_text
 from tether.model.names import Names, name_list, plain
@@ -67,7 +68,7 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Property:
+class Property(Displayed):
     """Something that an episode can do or fail to do; made by `reach`, `avoid` or `until`.
 
     Attributes

@@ -10,6 +10,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, overload
 
 from tether._foundation.checks import whole_number
+from tether._foundation.markup import Displayed
 from tether.auditing.audit_record import AuditRecord
 from tether.auditing.typed_audit import TypedAudit, audit_of_types
 from tether.errors import QueryError
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Audit", "audit"]
 
 
-class Audit(AuditRecord):
+class Audit(AuditRecord, Displayed):
     """The result of an audit of a log; made by `tether.audit`.
 
     Attributes
@@ -43,8 +44,9 @@ class Audit(AuditRecord):
         One row per episode, in the log's order; `tether.auditing.tables` lists the columns.
     decisions : pyarrow.Table
         One row per state and action that was taken there, over all episodes, also those that ended well: in how many
-        ``episodes`` and how many ``times``; how often it was one of the claimed ``mistakes``, what was ``best`` then,
-        and its ``mean_cost`` and ``total_cost`` over all times; its ``effect`` for anyone in that state, compared with
+        ``episodes`` and how many ``times``; how often it was one of the claimed ``mistakes``, what was ``best`` then;
+        how often it was ``gained`` or ``lost`` by (it turned out better, or worse, than was to be expected before);
+        its ``mean_cost`` and ``total_cost`` over all times; its ``effect`` for anyone in that state, compared with
         what was done there on average, and for a learned model the chance that it is ``better``. The costliest come
         first.
     outcomes : pyarrow.Table
@@ -250,7 +252,8 @@ def audit(
     policy : optional
         A policy, as `CounterfactualMDP.evaluate` takes it: it is evaluated against every episode, instead of planning.
     draws : int
-        For a learned model: how many models to draw for credible intervals; ``seed`` says which.
+        For a learned model: how many models to draw for credible intervals; ``seed`` says which. With ``folds=0``
+        episodes are then answered one by one, which takes longer.
     folds : int, optional
         For plans of a learned model: in how many folds its log is cut by episode, 2 by default. The plan of an episode
         is chosen by the model of the other folds and valued by the model of its own fold without it, and the other way

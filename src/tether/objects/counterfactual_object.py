@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tether.objects.plan_object import Plan
     from tether.objects.tether_object import Tethered
     from tether.objects.types_object import TypedCounterfactual
+    from tether.plan.limited import LimitedPlan
     from tether.plan.pareto import Front
     from tether.plan.sweep import Sweep
 
@@ -134,6 +135,7 @@ class CounterfactualMDP(EpisodeQuestions):
         key = tether(self, rule, influence, objective, minimise, advisable).key
         return cached_with(self, ("tether", *key), lambda: Tethered(self, *key))
 
+    @overload
     def plan(
         self,
         k: int | None = None,
@@ -147,7 +149,40 @@ class CounterfactualMDP(EpisodeQuestions):
         only: Any = None,
         never: Any = None,
         cost: Any = None,
-    ) -> Plan:
+    ) -> Plan: ...
+    @overload
+    def plan(
+        self,
+        k: int | None = None,
+        m: int = 1,
+        *,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        objective: Property | None = None,
+        minimise: bool = False,
+        subject_to: tuple[Property, float] | None = None,
+        only: Any = None,
+        never: Any = None,
+        cost: Any = None,
+        budget: float | None = None,
+        lost: float | None = None,
+    ) -> Plan | LimitedPlan: ...
+    def plan(
+        self,
+        k: int | None = None,
+        m: int = 1,
+        *,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        objective: Property | None = None,
+        minimise: bool = False,
+        subject_to: tuple[Property, float] | None = None,
+        only: Any = None,
+        never: Any = None,
+        cost: Any = None,
+        budget: float | None = None,
+        lost: float | None = None,
+    ) -> Plan | LimitedPlan:
         """The best policy that stays within k steps of the observation's influence and changes at most m actions.
 
         Parameters
@@ -169,6 +204,12 @@ class CounterfactualMDP(EpisodeQuestions):
             probability, and the mixture of two plans that would meet the limit exactly.
         only, never, cost
             Which changes may be advised, and what a change costs; see `tether`.
+        budget : float, optional
+            How large the total distance along any path may be: the sum of ½ Σ|P(·|s_t,a_t) - P(·|s,a)| over its steps
+            (the paper's appendix on notions of influence). Without ``k`` there is then no tether beside it.
+        lost : float, optional
+            How likely k uninfluenced steps in a row may be; k must be given. 0 is the rule ``"assured"``, 1 is
+            ``"definition"``. With ``budget`` or ``lost`` the answer is a `tether.records.LimitedPlan`.
 
         Examples
         --------
@@ -185,7 +226,11 @@ class CounterfactualMDP(EpisodeQuestions):
         """
         about: Any = {"only": only, "never": never, "cost": cost}
         question = self.tether(rule=rule, influence=influence, objective=objective, minimise=minimise, **about)
-        return question.plan(k, m, subject_to=subject_to)
+        if budget is None and lost is None:
+            return question.plan(k, m, subject_to=subject_to)
+        from tether.plan.limited_paths import limited_plan
+
+        return limited_plan(question, k, m, budget, lost, subject_to is not None)
 
     def sweep(
         self,

@@ -140,7 +140,10 @@ class TypedPlanRecord:
         root = found.best(0, start, m, shares)
         value = float(shares @ found.vectors(0, start, m)[root])
         observed = float(shares @ [model_return(mdp, found.seen) for mdp in found.models])
-        most = value if found.exact else max(value, _seeing(cf, found, k, m, rule, influence, objective, minimise))
+        most = value
+        if not found.exact:
+            seeing = _seeing(cf, found, k, m, rule, influence, objective, minimise)
+            most = max(value, min(seeing, value + found.lost))
         numbers = sign * value, sign * observed, sign * most
         return cls(cf, T + 1 if limit is None else limit, m, *numbers, found.exact, objective, minimise, found, root)
 
