@@ -291,7 +291,7 @@ class Displayed:
     def _repr_html_(self) -> str:
         if type(self).__str__ is not object.__str__:
             return paragraphs(str(self).splitlines())
-        names = [one.name for one in fields(self)] if is_dataclass(self) else []
+        names: list[str] = [one.name for one in fields(self)] if is_dataclass(self) else []
         short = [
             (name, number(value) if isinstance(value, float) else value)
             for name in names

@@ -211,8 +211,8 @@ class Cases:
         case, _ = open_case(key)
         path = path_names(find_case(key), case)[key]
         story = case.stories.get(path, "")
-        about = {"title": title_of(key, case.noun), "story": story, "words": case.words, "nouns": Nouns(case.noun)}
-        return Entry(key, name, lambda: _opened_case(key), opening, **about)
+        title, nouns = title_of(key, case.noun), Nouns(case.noun)
+        return Entry(key, name, lambda: _opened_case(key), opening, title, story, case.words, nouns)
 
     def listed(self) -> list[Listed]:
         """Every path of every case."""
