@@ -265,9 +265,17 @@ def summarize(rows: EpisodeRows, *, apart: bool = False) -> Summary:
     mistaken, gains, strengths = (np.concatenate([np.empty(0), *parts]) for parts in kept)
     judged = (mistaken, found.unsure, found.hindsight_only)
     counts = (dict(found.verdicts), found.is_certified, found.outcomes)
-    apart_from = {"unfinished": found.unfinished, "worse_ends": found.worse_ends}
-    kept_counts = (*counts, compared.result())
-    return Summary(found.episodes, found.answered, *judged, gains, strengths, *kept_counts, **apart_from)
+    return Summary(
+        found.episodes,
+        found.answered,
+        *judged,
+        gains,
+        strengths,
+        *counts,
+        compared.result(),
+        unfinished=found.unfinished,
+        worse_ends=found.worse_ends,
+    )
 
 
 @dataclass(slots=True)
