@@ -11,10 +11,13 @@ import time
 from types import FrameType
 from typing import Any
 
-__all__ = ["main", "sent", "show_errors", "start_worker"]
+__all__ = ["is_shortage", "main", "sent", "show_errors", "start_worker"]
 
 _kept: dict[str, Any] = {}
 """In a worker process: what the parent sent, and standard error as it was."""
+
+_SHORT = "failed to map segment", "cannot allocate memory", "Cannot allocate memory", "can't start new thread"
+"""What the system and Python say where memory runs out."""
 
 _LOOK = 0.2
 """Seconds between two looks at whether the parent is alive."""
@@ -26,10 +29,20 @@ def main() -> None:
     os.environ["MPLBACKEND"] = "agg"  # figures go into files: a backend that is not installed is no reason to fail
     with open(os.devnull, "w", encoding="utf-8") as nowhere:  # for a standard stream that was closed, which is None
         sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
-        from tether.cli import main as run
-
+        try:
+            from tether.cli import main as run
+        except (ImportError, MemoryError) as error:
+            if not is_shortage(error):
+                raise
+            sys.stderr.write("tether: there is not enough memory to start\n")
+            sys.exit(2)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         run(prog_name="tether")
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Whether an error says that memory, or room for another thread, ran out; also while a library is loaded."""
+    return isinstance(error, MemoryError) or any(words in str(error) for words in _SHORT)
 
 
 def start_worker(parent: int, what: bytes) -> None:

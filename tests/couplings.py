@@ -18,7 +18,7 @@ from tether._kernels.sets import (
 def asked_row(states, q, low=(), high=()):
     """A row as the library passes it to the kernel, which would be compiled again for any other kind of array."""
     ends = (read_only(np.asarray(each, float)) for each in (low, high))
-    return Nominal(np.asarray(states, np.int32), q, *ends, 0.0)
+    return Nominal(np.asarray(states, np.int32), q, 0, *ends, 0, 0.0)
 
 
 def seen_row(states, p, outcome, pair, chance):
@@ -29,7 +29,7 @@ def seen_row(states, p, outcome, pair, chance):
 def extreme_of(row, values, pair, observed, kind, sign):
     """The extreme expectation over a row, and its probabilities."""
     n, scratch = values.size, row_scratch_for(values.size)
-    found = extreme_row(row, values, n, pair, observed, kind, sign, limits_for(n), scratch)
+    found = extreme_row(row, values, 0, n, pair, observed, kind, sign, limits_for(n), scratch)
     return found, scratch.x[:n]
 
 

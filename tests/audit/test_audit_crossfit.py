@@ -7,6 +7,7 @@ import pytest
 from hospital import hospital, learned, log_of
 
 import tether
+from tether.auditing.followed import Guaranteed
 from tether.learning.folds import BLOCKS, fold_models, folded, with_counts
 from tether.learning.follower import Follower
 from tether.learning.placebo import shuffled
@@ -127,6 +128,27 @@ def test_an_audit_is_what_single_calls_say(log, mdp, m):
         assert rows[i]["k"] == plan.k == audit.plan(i).k
         assert plan.value == pytest.approx(audit.plan(i).value)
     assert compared >= 2
+
+
+def test_what_holds_holds_in_both_models(log, mdp):
+    # The worst gains are a - b·(1 - 1/Γ) in one model, and the least of two such is 0 at a strength known by hand.
+    first, second = ((4.0, 8.0), (3.0, 1.0))
+
+    def model(a, b):
+        def above(some, gamma):
+            assert not some.any()  # only the first episode gains anything
+            return a - b * (1.0 - 1.0 / gamma)
+
+        return Guaranteed(np.array([a, -9.0]), np.array([a, -9.0]), above)
+
+    held = Guaranteed.least([model(*first), model(*second)])
+    assert held.every.tolist() == [3.0, -9.0]
+    assert held.strengths() == pytest.approx([2.0, 1.0], rel=1e-6)
+    audit = tether.audit(mdp, {i: log[i] for i in range(40)}, k=3)
+    for row in audit.table.to_pylist():
+        assert (row["gamma_star"] > 1.0) == (row["guaranteed_gain"] > 1e-9)
+    assert np.mean([row["guaranteed_gain"] > 0 for row in audit.table.to_pylist()]) > 0.1
+    assert any("hidden reason" in one.lower() for one in audit.sentences())
 
 
 def test_one_fold_is_the_plain_audit(log, mdp):

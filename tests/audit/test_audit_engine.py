@@ -14,6 +14,7 @@ from tether.auditing import batched
 from tether.auditing.answering import PreparedQuestion, answer_each
 from tether.auditing.audit_question import make_question
 from tether.auditing.batched import Engine
+from tether.auditing.reviewed import reviewed
 from tether.core import rows
 from tether.evaluation import certificate
 from tether.logs.batches import open_log
@@ -31,7 +32,8 @@ def question(k, m, certify=False, rule="definition", influence="support", object
 def check_same(mdp, log, asked, solver=None):
     cohort = cohort_of(mdp, log)
     prepared = PreparedQuestion.of(mdp, replace(asked, longest=int(np.diff(cohort.start).max())))
-    found, expected = (solver or Engine(prepared))(cohort), answer_each(prepared, cohort)
+    both = (solver or Engine(prepared))(cohort), answer_each(prepared, cohort)
+    found, expected = (reviewed(prepared, answers, cohort) for answers in both)
     for field in fields(expected):
         one, other = getattr(found, field.name), getattr(expected, field.name)
         if isinstance(other, np.ndarray) and other.dtype.kind == "f":
@@ -60,11 +62,18 @@ def test_a_batch_gives_the_answers_of_the_single_calls(world, k, m, certify):
     check_same(*log_in(world), question(k, m, certify))
 
 
+@given(worlds(), KS, MS)
+def test_a_batch_of_one_episode(world, k, m):
+    check_same(world.cf.mdp, [world.path], question(k, m, certify=True))
+
+
 @given(
     worlds(), KS, MS,
     st.sampled_from([
         ("published", "support"), ("printed", "support"), ("assured", "support"), ("definition", tether.tv(0.4)),
         ("assured", tether.effective(0.1)), ("definition", tether.effective(0.0)),
+        ("assured", tether.InfluenceTest(lambda p, observed, q: bool(q[observed] > p[observed] / 2))),
+        (tether.TetherRule(lambda t, state, action: 1 + (t + len(str((state, action)))) % 3), tether.tv(0.4)),
     ]),
     st.booleans(),
 )  # fmt: skip
@@ -104,6 +113,31 @@ def test_a_policy_of_time_and_state():
     check_same(mdp, log, question(None, 1, certify=True, policy=policy))
 
 
+def test_a_state_that_nothing_leads_to():
+    mdp = tether.MDP.from_table(
+        state=["door", "door", "ward", "ward", "ward"],
+        action=["in", "in", "wait", "treat", "treat"],
+        next_state=["ward", "dead", "dead", "well", "dead"],
+        probability=[0.9, 0.1, 1.0, 0.5, 0.5],
+        reward=[0, 0, 0, 1, 0],
+        terminal=["well", "dead"],
+    )
+    log = [tether.Path(["door", "ward", "dead"], ["in", "wait"]), tether.Path(["door", "dead"], ["in"])]
+    check_same(mdp, log, question(None, 1, certify=True))
+    check_same(mdp, log, question(None, 1, objective=tether.reach("well")))
+
+
+def test_ways_that_are_too_unlikely_for_a_number():
+    """s3 is possible at t = 2, with a probability of 1e-600, which is 0 as a number."""
+    rows = [("s0", "y", "s0", 1.0, 0), ("s0", "x", "s1", 1.0, 1), ("s0", "x", "s2", 1e-300, 1)]
+    rows += [("s1", a, "s1", 1.0, 1) for a in "xy"]
+    rows += [(s, a, j, p, 0) for a in "xy" for s, j, p in (("s2", "s2", 1.0), ("s2", "s3", 1e-300), ("s3", "s3", 1.0))]
+    mdp = tether.MDP.from_table(*map(list, zip(*rows, strict=True)))
+    check_same(mdp, [tether.Path(["s0"] * 4, ["y"] * 3)], question(4, 1))
+    found = Engine(PreparedQuestion.of(mdp, question(4, 1)))(cohort_of(mdp, [tether.Path(["s0"] * 4, ["y"] * 3)]))
+    assert (found.gain.tolist(), found.p_worse.tolist()) == ([3.0], [0.0])
+
+
 def test_a_state_without_actions_that_luck_rules_out():
     mdp = tether.MDP.from_function(
         0,
@@ -134,6 +168,7 @@ def test_a_ward():
     log = [mdp.simulate("optimal", 8 + i % 5, start=mdp.states[97 * i % 1440], rng=i, noise=0.3) for i in range(12)]
     check_same(mdp, log, question(None, 1, certify=True))
     check_same(mdp, log[:4], question(None, 2, certify=True))
+    check_same(mdp, log[8:9], question(2, 1, certify=True))  # a batch of one is no policy
 
 
 @pytest.mark.compiled

@@ -67,7 +67,9 @@ def test_the_summary_is_that_of_the_rows(tmp_path_factory, rows, apart):
         assert summary.hindsight_only == sum(not row["claimed"] for row in gained)
         assert summary.gained.tolist() == [row["gain"] for row in gained]
         assert summary.lost.tolist() == [row["gain"] for row in lost]
-        assert summary.strengths.tolist() == [row["gamma_star"] for row in gained if row["gamma_star"] is not None]
+        strong = [row for row in gained if row["gamma_star"] is not None]
+        assert summary.strengths.tolist() == [row["gamma_star"] for row in strong]
+        assert summary.held.tolist() == [row["gamma_star"] for row in strong if row["verdict"] == "holds"]
         verdicts = [row["verdict"] for row in gained if row["verdict"]]
         assert summary.verdicts == {one: verdicts.count(one) for one in verdicts}
         assert summary.is_certified == any(row["verdict"] for row in rows)

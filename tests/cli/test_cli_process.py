@@ -68,6 +68,15 @@ def test_ctrl_c_while_it_starts_is_no_traceback(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"\ntether: interrupted\n")
 
 
+def test_too_little_memory_to_start_is_a_sentence(tmp_path):
+    """From a stand-in for a package that is loaded at the start."""
+    (tmp_path / "click.py").write_text("raise ImportError('libz.so: failed to map segment from shared object')\n")
+    env = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    code = "from tether_start import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=env, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (2, b"", b"tether: there is not enough memory to start\n")
+
+
 def test_python_runs_the_package_as_the_command():
     done = subprocess.run([sys.executable, "-m", "tether", "--version"], capture_output=True, check=True)
     assert done.stdout == f"tether, version {tether.__version__}\n".encode()

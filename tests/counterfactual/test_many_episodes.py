@@ -1,4 +1,4 @@
-"""Many episodes on one model: indices instead of names, scratch and rows that are used again; the same bits."""
+"""Many episodes on one model: indices for names; scratch used again; rows that equal steps share; the same bits."""
 
 import gc
 import threading
@@ -11,8 +11,9 @@ from hypothesis import given
 from twins import episodes
 
 import tether
-from tether.conditioning import lent_scratch, row_cache
+from tether.conditioning import lent_scratch
 from tether.conditioning.edited_rows import Rows
+from tether.conditioning.layers import walking
 from tether.observation.indices import observe_indices, path_of
 from tether.observation.path import Observation
 
@@ -74,22 +75,8 @@ def test_indices_are_checked():
         tether.counterfactual(mdp, forged)
 
 
-@given(episodes())
-def test_rows_that_are_remembered_are_the_same_rows(episode):
-    mdp = episode.mdp()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_cache, "LIMIT", 0)
-        alone = [bits(tether.counterfactual(episode.mdp(), episode.path, mechanism=name)) for name in NAMES]
-    for _ in range(2):
-        for name, expected in zip(NAMES, alone, strict=True):
-            assert bits(tether.counterfactual(mdp, episode.path, mechanism=name)) == expected
-
-
-NAMES = ("gumbel-max", "independent", "comonotone", "maximal")
-
-
 class Counting:
-    """A posterior that counts how many rows it was asked for."""
+    """A posterior of nominal rows that counts how many it was asked for."""
 
     def __init__(self, key):
         self.key, self.asked = key, []
@@ -99,41 +86,18 @@ class Counting:
         return Rows.nominal(form, pairs)
 
 
-def test_what_is_remembered_and_for_how_long(monkeypatch):
-    form = tether.cases.grid_world().mdp.form
-    pairs = np.arange(10)
-    one = Counting("one")
-    first = row_cache.remembered(form, one, pairs)
-    assert row_cache.remembered(form, one, pairs.copy()) is first  # the same rows, not a copy of them
-    part = row_cache.remembered(form, one, pairs[3:6])
-    expected = Rows.nominal(form, pairs[3:6])
-    for array, other in zip(part.arrays, expected.arrays, strict=True):
-        assert array.tolist() == other.tolist()
-    assert one.asked == [10]
-    row_cache.remembered(form, one, np.arange(12))
-    row_cache.remembered(form, one, pairs)
-    assert one.asked == [10, 12]
-    anew = Counting(None)
-    for _ in range(2):
-        row_cache.remembered(form, anew, pairs)
-    assert anew.asked == [10, 10]
-    # Another model has its own cache; and a limit on it forgets what was used longest ago.
-    size = sum(array.nbytes for array in first.arrays)
-    monkeypatch.setattr(row_cache, "LIMIT", 2 * size)
-    other = tether.cases.grid_world().mdp.form
-    row_cache.remembered(other, one, pairs)
-    assert one.asked == [10, 12, 10]
-    two, three = Counting("two"), Counting("three")
-    for posterior in (two, one, three):  # `two` was used before `one`: it goes
-        row_cache.remembered(other, posterior, pairs)
-    for posterior in (one, three, two):
-        row_cache.remembered(other, posterior, pairs)
-    assert (one.asked, two.asked, three.asked) == ([10, 12, 10], [10, 10], [10])
-    monkeypatch.setattr(row_cache, "LIMIT", size - 1)
-    large, small = Counting("large"), tether.cases.grid_world().mdp.form
-    for _ in range(2):
-        row_cache.remembered(small, large, pairs)
-    assert large.asked == [10, 10]
+def test_equal_steps_of_a_walk_share_their_rows():
+    mdp, pairs = tether.cases.grid_world().mdp, np.arange(10)
+    one, anew = Counting("one"), Counting(None)
+    with walking(mdp) as walk:
+        first = walk.edited(one, pairs)
+        assert walk.edited(Counting("one"), pairs.copy()) is first
+        assert walk.edited(Counting("two"), pairs) is not first
+        assert walk.edited(one, pairs[3:6]).pairs.tolist() == [3, 4, 5]
+        assert walk.edited(anew, pairs) is not walk.edited(anew, pairs)
+    assert (one.asked, anew.asked) == ([10, 3], [10, 10])
+    with walking(mdp) as walk:  # another episode
+        assert walk.edited(one, pairs) is not first
 
 
 def test_a_model_that_is_gone_leaves_nothing_behind():
@@ -184,7 +148,6 @@ def test_threads_do_not_share_scratch():
 @given(episodes())
 def test_however_rows_are_cut_into_pieces_the_bits_are_the_same(episode):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_cache, "LIMIT", 0)
         whole = bits(tether.counterfactual(episode.mdp(), episode.path))
         patch.setattr("tether._kernels.parallel.LARGE", 0)
         assert bits(tether.counterfactual(episode.mdp(), episode.path)) == whole

@@ -402,18 +402,3 @@ def test_mechanisms_with_equal_keys_do_not_get_each_others_rows(hashable):
         ]
         assert rows[0].tolist() == pytest.approx(Q)
         np.testing.assert_allclose(rows[1][np.array(Q) > 0], 1.0 / np.count_nonzero(Q))
-
-
-def test_equal_mechanisms_share_their_rows():
-    asked_for = []
-
-    def counted(after, chance):
-        asked_for.append(1)
-        return after, chance
-
-    mdp, one = two_rows(P, Q), Changed(change=counted, key="mine")
-    first = condition(mdp, 2, mechanism=one)
-    many = len(asked_for)
-    second = condition(mdp, 2, mechanism=Changed(change=counted, key="mine"))
-    assert len(asked_for) == many > 0
-    assert first.graph.layers[0].edits is second.graph.layers[0].edits

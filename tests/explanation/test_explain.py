@@ -92,15 +92,19 @@ def test_what_the_steps_gain_sums_to_the_gain_of_the_plan(discount):
 def test_the_action_of_a_step_is_the_likeliest_of_its_state_and_the_observed_one_among_equals(grid):
     steps = explained_steps(grid, grid.evaluate("random"))
     for step in steps[:-1]:
-        assert step.action == (None if step.state in (6, 15) else step.observed_action)  # there nothing is left to do
+        done = grid.path.actions[step.t]
+        assert step.action == (None if step.state in (6, 15) else done)  # there nothing is left to do
         assert step.action_probability == (0.25 if step.action else 0.0)
+        assert step.observed_action == (None if step.observed_state in (6, 15) else done)  # nothing was done after it
+        assert not step.differs
     assert steps[-1].action_probability == 0.0
 
 
 def test_instead_is_the_likeliest_of_the_changes():
     explanation = explained(6, 4)
     for step in explanation.steps[:-1]:
-        others = {a: p for a, p in explanation.outlook.actions(step.t).items() if a != step.observed_action}
+        done = explanation.plan.cf.path.actions[step.t]
+        others = {a: p for a, p in explanation.outlook.actions(step.t).items() if a != done}
         assert step.instead == (max(others, key=others.get) if others else None)
 
 
@@ -216,14 +220,15 @@ def test_the_demonstration_shows_an_episode(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(demo, "sepsis", _small_patient)
     demo.main()
     text = capsys.readouterr().out
-    assert "An outbreak among ten people, left alone" in text
-    assert "vaccinate an infected person instead of do nothing at step 0." in " ".join(text.split())
-    assert [text.count(one) for one in ("Mistake or luck? ", "About this episode? ", "How sure? ")] == [2, 2, 2]
-    assert len(text.splitlines()) <= 45
+    assert "A patient of a ward: sick, waited four times, died" in text
+    assert "About this patient? Yes." in text  # and the other one is not: the ward's is about its episode
+    together = " ".join(text.split())
+    assert [together.count(one) for one in ("Mistake or luck? ", "About this ", "How sure? ")] == [2, 2, 2]
+    assert len(text.splitlines()) <= 40
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
     assert "Where to look next:" in text
     assert text.index("Computed exactly") < text.index("Where to look next:")
-    for name in ("outbreak", "sepsis"):
+    for name in ("ward", "sepsis"):
         assert f"tether-demo/{name}.html" in " ".join(text.split())
         assert (tmp_path / "tether-demo" / f"{name}.html").read_text().startswith("<!DOCTYPE html>")
 

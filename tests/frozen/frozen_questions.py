@@ -45,6 +45,9 @@ class Frozen:
         given = self.stored
         states, actions, rows = given["states"], given["actions"], given["rows"]
         R = None if given["R"] is None else np.array(given["R"], dtype=float)
+        if R is not None and (given["axes"] or "").startswith("t"):
+            # The engine that was frozen asked about no time after the record.
+            R = R[: len(given["path"]["actions"])]
         if given["made"] == "table":
             columns: dict[str, list[Any]] = {name: [] for name in ("state", "action", "next_state", "probability")}
             rewards = []

@@ -36,7 +36,7 @@ from tether.io import convert, open_policy, read_episodes, read_model, read_path
 from tether.logs import batches
 
 BATCH, PATIENCE = 400, 240.0
-"""How many files a child reads, and for how many seconds it is waited for."""
+"""How many files a child reads, and for how many seconds it is waited for one of them."""
 
 GRAMMAR = {".drn": b'[]{}":', ".tra": b" \n", ".sta": b"(),:", ".lab": b'":=', ".srew": b" \n", ".trew": b" \n",
            ".csv": b",\n", ".tsv": b"\t\n", ".json": b'[]{},:"'}  # fmt: skip
@@ -147,6 +147,42 @@ def audit_of(folder: Path, *, is_stopped: bool = False) -> Any:
     return None
 
 
+def few_episodes() -> list[tether.Path]:
+    """Episodes of a small ward, from which a model is learned."""
+    seen = {("treat", "well"): 8, ("treat", "dead"): 2, ("wait", "well"): 2, ("wait", "dead"): 3, ("wait", "sick"): 1}
+    return [tether.Path(["sick", after], [did]) for (did, after), times in seen.items() for _ in range(times)]
+
+
+def learned_model() -> tether.MDP:
+    return tether.learn(few_episodes()).with_objective(final_reward={"well": 1.0})
+
+
+def learned_in(file: Path) -> Any:
+    """A learned model with all that it keeps of its log."""
+    mdp = read_model(file)
+    assert mdp.counts is not None
+    return model_in(file), mdp.counts.transitions.tolist(), repr(mdp.counts.pooling), str(mdp.learned)
+
+
+def audit_of_learned(folder: Path) -> Any:
+    """All that a user reads of an audit with folds and placebos."""
+    audit = tether.audit(learned_model(), few_episodes(), k=1, out=folder)
+    return [audit.table.to_pylist(), audit.decisions.to_pylist(), audit.sentences(), str(audit.placebo)]
+
+
+def rules_of(folder: Path, *, is_stopped: bool = False) -> Any:
+    """Rules whose replays are kept in a directory; or nothing, if they are stopped after some batches."""
+
+    def stop(done: int, rows: int) -> None:
+        if is_stopped and done > rows // 2:
+            raise KeyboardInterrupt
+
+    with contextlib.suppress(KeyboardInterrupt):
+        found = tether.rules(learned_model(), few_episodes(), out=folder, progress=stop)
+        return [found.table.to_pylist(), found.sentences()]
+    return None
+
+
 def model_in(file: Path) -> Any:
     """All of a model: transitions and labels, in no order."""
     mdp = read_model(file)
@@ -182,6 +218,9 @@ KINDS = {
     "mat": model_file("m.mat"),
     "drn": model_file("m.drn"),
     "saved": model_file("m.tether", is_checked=True),
+    "saved-learned": Kind(
+        lambda folder: learned_model().save(folder / "l.tether"), lambda folder: learned_in(folder / "l.tether"), True
+    ),
     "drn-parts": Kind(lambda folder: write_switches(folder / "e.drn"), lambda folder: model_in(folder / "e.drn")),
     "prism": Kind(write_prism, lambda folder: model_in(folder / "e.tra")),
     "path-csv": path_file("p.csv"),
@@ -205,6 +244,8 @@ KINDS = {
     "policy": Kind(write_policy, lambda folder: open_policy(folder / "policy.csv", MDP)),
     "audit-finished": Kind(audit_of, audit_of, is_checked=True),
     "audit-stopped": Kind(lambda folder: audit_of(folder, is_stopped=True), audit_of, is_checked=True),
+    "audit-learned": Kind(audit_of_learned, audit_of_learned, is_checked=True),
+    "rules": Kind(lambda folder: rules_of(folder, is_stopped=True), rules_of, is_checked=True),
 }  # fmt: skip
 """What is changed, by name."""
 
@@ -294,12 +335,18 @@ def run_child(seed: int, kinds: list[str], first: int, count: int, progress: Pat
     program = [sys.executable, __file__, "--seed", str(seed), "--kinds", *kinds]
     program += ["--child", str(first), str(count), str(progress)]
     child = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        output, errors = child.communicate(timeout=PATIENCE)
-        ended = "" if child.returncode == 0 else f"crash: the process ended with {child.returncode}: {errors[-300:]}"
-    except subprocess.TimeoutExpired:
-        child.kill()
-        output, _ = child.communicate()
+    at, since, hangs = progress.read_text(), time.monotonic(), False
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            output, errors = child.communicate(timeout=2.0)
+            break
+        if progress.read_text() != at:
+            at, since = progress.read_text(), time.monotonic()
+        elif time.monotonic() - since > PATIENCE:
+            hangs = True
+            child.kill()
+    ended = "" if child.returncode == 0 else f"crash: the process ended with {child.returncode}: {errors[-300:]}"
+    if hangs:
         ended = f"hang: no end after {PATIENCE:g} s"
     found = [(int(number), str(text)) for number, text in map(json.loads, output.splitlines())]
     if not ended:

@@ -58,20 +58,23 @@ class Observed(NamedTuple):
 
 
 class Nominal(NamedTuple):
-    """One nominal row: its next states (ascending) and probabilities.
+    """One nominal row: its next states (ascending) and probabilities, from ``start`` on.
 
-    If these are intervals, also their ends, and the largest probability of an outcome that was never seen.
+    If these are intervals, also their ends, from ``base`` on, and the largest probability of an outcome that was never
+    seen.
     """
 
     next_state: Ints
     probability: Floats
+    start: int
     lower: Floats
     upper: Floats
+    base: int
     elsewhere: float
 
 
 class RowLimits(NamedTuple):
-    """The limits of a row of the set, by outcome, with one item more, for *elsewhere*; ``slack`` is by level."""
+    """The limits of rows of the set, by outcome, with one item more, for *elsewhere*; ``slack`` is by level."""
 
     low: Floats
     high: Floats
@@ -104,130 +107,105 @@ def limits_for(entries: int, rows: int = 1) -> RowLimits:
 
 @kernel
 def limit_row(
-    row: Nominal, n: int, pair: int, step: Observed, kind: int, limits: RowLimits, scratch: RowScratch
+    row: Nominal, n: int, pair: int, step: Observed, kind: int, limits: RowLimits, at: int, scratch: RowScratch
 ) -> int:
-    """The limits of a row of the set; returns how the row is found: one of the four ways.
+    """Write the limits of a row of the set, from ``at`` on; returns how the row is found: one of the four ways.
 
     The row of the observed pair is the point mass at the outcome. If the outcome was not recorded, rows are nominal.
+
+    The nested caps: ``level[j]`` is 0 for o, 1, 2, … for outcomes with larger r, -1 for outcomes that cannot happen.
+    ``slack[k]`` is A(k) / p_o for k = 0 (the level of o) and each higher level. ``low[o]`` is the least probability of
+    o, and ``high`` is q / p_o. For the others ``low[j]`` is the part of x_j that the cap of their own level does not
+    limit; -1 if that cap does not limit them.
     """
-    q_next, q, low, high = row.next_state, row.probability, limits.low, limits.high
-    if pair == step.pair and step.outcome >= 0:
+    q_next, probability, first, lower, upper, base, elsewhere = row
+    p_next, p_probability, outcome, observed, p_o = step
+    low, high, level, slack = limits
+    _, _, _, p, by_ratio, keys = scratch
+    is_known = pair == observed and outcome >= 0
+    how, o, overlap, seen = _BOX, -1, False, 0
+    nothing = np.int64(0)  # a literal would be a type of its own: sorting is compiled for each
+    if is_known:
+        how = _FIXED
+    elif kind == INTERVALS:
+        how = _TAIL
+        low[at + n], high[at + n] = 0.0, elsewhere
+    elif outcome < 0:
+        how = _FIXED
+    elif kind != NOTHING:  # p_j of each outcome of q, by merging; where o is in q; and whether the supports overlap
         for j in range(n):
-            low[j] = 1.0 if q_next[j] == step.outcome else 0.0
-        return _FIXED
-    if kind == INTERVALS:
-        for j in range(n):
-            low[j], high[j] = row.lower[j], row.upper[j]
-        low[n], high[n] = 0.0, row.elsewhere
-        return _TAIL
-    if step.outcome < 0:
-        for j in range(n):
-            low[j] = q[j]
-        return _FIXED
-    p_o = step.chance
-    if kind == NOTHING:
-        for j in range(n):
-            low[j], high[j] = 0.0, min(1.0, q[j] / p_o)
-        return _BOX
-    o, overlap = _match(q_next, n, step.next_state, step.probability, step.outcome, scratch.p)
-    if kind == STABILITY and overlap and p_o > _TOO_RARE:
-        _nested(q, n, o, p_o, limits, scratch)
-        return _STABLE
-    _box(q, n, o, p_o, overlap, kind == PUBLISHED_MONOTONICITY, limits, scratch.p)
-    return _BOX
-
-
-@piece
-def _match(q_next: Ints, n: int, p_next: Ints, p_probability: Floats, outcome: int, p: Floats) -> tuple[int, bool]:
-    """p_j of each outcome of q, by merging; returns the index of o in q (-1: none) and whether the supports overlap."""
-    at, o, overlap = 0, -1, False
+            state = q_next[first + j]
+            while seen < p_next.size and p_next[seen] < state:
+                seen += 1
+            p[j] = 0.0
+            if seen < p_next.size and p_next[seen] == state:
+                p[j] = p_probability[seen]
+                overlap = True
+            if state == outcome:
+                o = j
+        if kind == STABILITY and overlap and p_o > _TOO_RARE:
+            how = _STABLE
+    q_o = probability[first + o] if o >= 0 else 0.0
+    r_o, above, beside = q_o / p_o, nothing, 0.0
     for j in range(n):
-        while at < p_next.size and p_next[at] < q_next[j]:
-            at += 1
-        p[j] = 0.0
-        if at < p_next.size and p_next[at] == q_next[j]:
-            p[j] = p_probability[at]
-            overlap = True
-        if q_next[j] == outcome:
-            o = j
-    return o, overlap
-
-
-@piece
-def _box(q: Floats, n: int, o: int, p_o: float, overlap: bool, monotone: bool, limits: RowLimits, p: Floats) -> None:
-    """The published sets: stability at the observed outcome; if ``monotone``, also monotonicity."""
-    low, high = limits.low, limits.high
-    q_o = q[o] if o >= 0 else 0.0
-    for j in range(n):
-        low[j], high[j] = 0.0, min(1.0, q[j] / p_o)
-        if not overlap:
-            continue
-        if j == o:
-            if monotone:
-                low[j] = q[j]
-        elif p[j] > 0.0:
-            if q_o * p[j] >= q[j] * p_o * (1.0 - _SAME_RATIO):
-                high[j] = 0.0
-            elif monotone:
-                high[j] = min(high[j], q[j])
-
-
-@piece
-def _nested(q: Floats, n: int, o: int, p_o: float, limits: RowLimits, scratch: RowScratch) -> None:
-    """The nested caps of counterfactual stability.
-
-    ``level[j]`` is 0 for o, 1, 2, … for outcomes with larger r, -1 for outcomes that cannot happen. ``slack[k]`` is
-    A(k) / p_o for k = 0 (the level of o) and each higher level. ``low[o]`` is the least probability of o, and ``high``
-    is q / p_o. For the others ``low[j]`` is the part of x_j that the cap of their own level does not limit; -1 if that
-    cap does not limit them.
-    """
-    low, high, level, slack = limits.low, limits.high, limits.level, limits.slack
-    p, by_ratio = scratch.p, scratch.by_ratio
-    r_o = q[o] / p_o if o >= 0 else 0.0
-    above, beside = 0, 0.0
-    for j in range(n):
-        level[j] = 0 if j == o else -1
-        high[j] = min(1.0, q[j] / p_o)
-        low[j] = (q[j] - p[j]) / p_o if q[j] > p[j] else -1.0
-        if j != o and (p[j] == 0.0 or q[j] * (1.0 - _SAME_RATIO) > r_o * p[j]):
-            by_ratio[above] = j
-            above += 1
-            continue
-        if o >= 0 and q[j] >= r_o * p[j] * (1.0 - _SAME_RATIO):
-            beside += q[j] - p[j]
-    # Descending p / q is ascending r. `slack` has the keys for the sorting.
-    for i in range(above):
-        j = by_ratio[i]
-        slack[j] = -(p[j] / q[j])
-    sort_by(slack, by_ratio[:above])
+        q = probability[first + j]
+        lowest, highest = 0.0, q / p_o
+        highest = min(highest, 1.0)
+        if how == _FIXED:
+            lowest = q
+            if is_known:
+                lowest = 1.0 if q_next[first + j] == outcome else 0.0
+        elif how == _TAIL:
+            lowest, highest = lower[base + j], upper[base + j]
+        elif how == _STABLE:
+            lowest = (q - p[j]) / p_o if q > p[j] else -1.0
+            level[at + j] = 0 if j == o else -1
+            slack[at + j] = 0.0
+            if j != o and (p[j] == 0.0 or q * (1.0 - _SAME_RATIO) > r_o * p[j]):
+                by_ratio[above] = j
+                keys[j] = -(p[j] / q)  # descending p / q is ascending r
+                above += 1
+            elif o >= 0 and q >= r_o * p[j] * (1.0 - _SAME_RATIO):
+                beside += q - p[j]
+        elif overlap:  # the published sets: stability at the observed outcome, and monotonicity
+            if j == o:
+                lowest = q if kind == PUBLISHED_MONOTONICITY else 0.0
+            elif p[j] > 0.0:
+                if q_o * p[j] >= q * p_o * (1.0 - _SAME_RATIO):
+                    highest = 0.0
+                elif kind == PUBLISHED_MONOTONICITY and highest > q:
+                    highest = q
+        low[at + j], high[at + j] = lowest, highest
+    if how != _STABLE:
+        return how
+    slack[at + n] = 0.0
+    sort_by(keys, by_ratio, nothing, above)
     count, last = 0, np.inf
     for i in range(above):
         j = by_ratio[i]
-        ratio = p[j] / q[j]
-        if count == 0 or ratio < last * (1.0 - _SAME_RATIO):
+        if count == 0 or -keys[j] < last * (1.0 - _SAME_RATIO):
             count += 1
-            last = ratio
-        level[j] = count
-    for k in range(count + 1):
-        slack[k] = 0.0
-    for i in range(above):
-        j = by_ratio[i]
-        slack[level[j] - 1] += q[j] - p[j]
+            last = -keys[j]
+        level[at + j] = count
+        slack[at + count - 1] += probability[first + j] - p[j]
     for k in range(count - 1, -1, -1):
-        slack[k] += slack[k + 1]
+        slack[at + k] += slack[at + k + 1]
     if o >= 0:
-        low[o] = min(1.0, max(0.0, (q[o] - max(0.0, slack[0] + beside)) / p_o))
+        least = slack[at] + beside
+        least = (q_o - least) / p_o if least > 0.0 else q_o / p_o
+        low[at + o] = min(1.0, max(0.0, least))
     for k in range(count + 1):
-        slack[k] = max(0.0, slack[k]) / p_o
+        slack[at + k] = slack[at + k] / p_o if slack[at + k] > 0.0 else 0.0
+    return how
 
 
-@kernel
+@piece
 def width(how: int, n: int) -> int:
     """How many outcomes a row of n has, with *elsewhere* where it has one."""
     return n + 1 if how == _TAIL else n
 
 
-@kernel
+@piece
 def can_happen(how: int, limits: RowLimits, j: int) -> bool:
     """Whether some row of the set leads to an outcome."""
     if how == _FIXED:
@@ -238,102 +216,75 @@ def can_happen(how: int, limits: RowLimits, j: int) -> bool:
 
 
 @kernel
-def fill_row(how: int, limits: RowLimits, n: int, order: Ints, sign: float, chance: float, scratch: RowScratch) -> None:
-    """Write the extreme row to ``scratch.x``: for outcomes in the given order (``sign`` = 1), or its reverse (-1)."""
-    x, low = scratch.x, limits.low
-    if how == _FIXED:
-        for j in range(n):
-            x[j] = low[j]
-    elif how == _STABLE:
-        _fill_nested(limits, n, order, sign, scratch)
-    else:
-        _fill_box(limits, n, order, sign, x)
-        if how == _TAIL:
-            _keep_tail(n, order, sign, chance, x)
+def fill_row(
+    how: int, limits: RowLimits, at: int, n: int, order: Ints, first: int, sign: float, chance: float,
+    scratch: RowScratch,
+) -> None:  # fmt: skip
+    """Write the extreme row to ``scratch.x``: for outcomes in the given order (``sign`` = 1), or its reverse (-1).
 
-
-@piece
-def _fill_box(limits: RowLimits, n: int, order: Ints, sign: float, x: Floats) -> None:
-    """Start from the lower limits; then raise outcomes in order, each up to its upper limit."""
-    low, high = limits.low, limits.high
-    rest = 1.0
-    for j in range(n):
-        x[j] = low[j]
-        rest -= low[j]
-    for i in range(n):
-        if rest <= 0.0:
-            return
-        j = order[i] if sign > 0.0 else order[n - 1 - i]
-        more = min(high[j] - low[j], rest)
-        if more > 0.0:
-            x[j] += more
-            rest -= more
-    _give_rest(n, rest, order, sign, x)
-
-
-@piece
-def _keep_tail(n: int, order: Ints, sign: float, chance: float, x: Floats) -> None:
-    """Keep the first outcomes in order, up to a probability of ``chance`` in all, and rescale them to a row."""
-    rest = 1.0
-    for i in range(n):
-        j = order[i] if sign > 0.0 else order[n - 1 - i]
-        x[j] = min(x[j] / chance, rest)
-        rest = max(0.0, rest - x[j])
-    _give_rest(n, rest, order, sign, x)
-
-
-@kernel
-def _give_rest(n: int, rest: float, order: Ints, sign: float, x: Floats) -> None:
-    """Add what rounding left over to the last outcome with a positive probability."""
-    if rest > 0.0:
-        for i in range(n - 1, -1, -1):
-            j = order[i] if sign > 0.0 else order[n - 1 - i]
-            if x[j] > 0.0:
-                x[j] += rest
-                return
-
-
-@piece
-def _fill_nested(limits: RowLimits, n: int, order: Ints, sign: float, scratch: RowScratch) -> None:
-    """Give each outcome, in order, as much as all caps allow."""
-    low, high, level, x, left = limits.low, limits.high, limits.level, scratch.x, scratch.left
+    Its limits begin at ``at``, the order of its outcomes at ``first``. Outcomes are raised from their lower limits in
+    order, each as far as all limits allow. Of a row with a tail, the first outcomes are then kept, up to a probability
+    of ``chance`` in all, and rescaled to a row.
+    """
+    low, high, level, slack = limits
+    _, x, _, _, _, left = scratch
     rest, levels = 1.0, 0
     for j in range(n):
-        x[j] = 0.0
-        levels = max(levels, level[j])
-        if level[j] == 0:
-            x[j] = low[j]
-            rest -= low[j]
-    for k in range(levels + 1):
-        left[k] = limits.slack[k]
+        x[j] = low[at + j]
+        if how == _STABLE:
+            if level[at + j] != 0:
+                x[j] = 0.0
+            levels = max(levels, level[at + j])
+        rest -= x[j]
+    if how == _FIXED:
+        return
+    if how == _STABLE:
+        for k in range(levels + 1):
+            left[k] = slack[at + k]
     for i in range(n):
         if rest <= 0.0:
             break
-        j = order[i] if sign > 0.0 else order[n - 1 - i]
-        k = level[j]
+        j = order[first + i] if sign > 0.0 else order[first + n - 1 - i]
+        more = high[at + j] - x[j]
+        more = min(more, rest)
+        k = level[at + j] if how == _STABLE else 0
         if k < 0:
             continue
-        more = min(high[j] - x[j], rest)
         for lower in range(k):
             more = min(more, left[lower])
-        grows = k > 0 and low[j] >= 0.0
-        if grows:
-            more = min(more, low[j] + left[k])
+        grows = k > 0 and low[at + j] >= 0.0
+        if grows and low[at + j] + left[k] < more:
+            more = low[at + j] + left[k]
         if more <= 0.0:
             continue
         x[j] += more
         rest -= more
         for lower in range(k):
             left[lower] -= more
-        if grows and more > low[j]:
-            left[k] -= more - low[j]
-    _give_rest(n, rest, order, sign, x)
+        if grows and more > low[at + j]:
+            left[k] -= more - low[at + j]
+    for turn in range(2 if how == _TAIL else 1):
+        if turn == 1:
+            rest = 1.0
+            for i in range(n):
+                j = order[first + i] if sign > 0.0 else order[first + n - 1 - i]
+                x[j] /= chance
+                x[j] = min(x[j], rest)
+                rest -= x[j]
+        i = n - 1
+        while i >= 0 and rest > 0.0:  # what rounding left over is added to the last outcome with a positive probability
+            j = order[first + i] if sign > 0.0 else order[first + n - 1 - i]
+            if x[j] > 0.0:
+                x[j] += rest
+                rest = 0.0
+            i -= 1
 
 
 @kernel
 def extreme_row(
     row: Nominal,
     value: Floats,
+    first: int,
     n: int,
     pair: int,
     step: Observed,
@@ -342,21 +293,21 @@ def extreme_row(
     limits: RowLimits,
     scratch: RowScratch,
 ) -> float:
-    """The smallest (``sign`` = 1) or largest (-1) mean of ``value`` over the set; its row is in ``scratch.x``.
+    """The smallest (``sign`` = 1) or largest (-1) mean of a value over the set; its row is in ``scratch.x``.
 
-    *Elsewhere* is worth 0.
+    ``value`` has that of its n outcomes from ``first`` on. *Elsewhere* is worth 0.
     """
-    how = limit_row(row, n, pair, step, kind, limits, scratch)
+    how = limit_row(row, n, pair, step, kind, limits, 0, scratch)
     wide = width(how, n)
     for j in range(wide):
         scratch.order[j] = j
-        scratch.value[j] = value[j] if j < n else 0.0
-    sort_by(scratch.value, scratch.order[:wide])
-    fill_row(how, limits, wide, scratch.order, sign, step.chance, scratch)
-    return expectation(n, scratch.x, value)
+        scratch.value[j] = value[first + j] if j < n else 0.0
+    sort_by(scratch.value, scratch.order, 0, wide)
+    fill_row(how, limits, 0, wide, scratch.order, 0, sign, step.chance, scratch)
+    return expectation(n, scratch.x, scratch.value)
 
 
-@kernel
+@piece
 def expectation(n: int, x: Floats, value: Floats) -> float:
     """Σ x·value over outcomes with x > 0."""
     total = 0.0

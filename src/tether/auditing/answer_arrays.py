@@ -138,6 +138,7 @@ class Answers:
     decision_best: Ints
     decision_cost: Floats
     decision_claimed: Ints
+    decision_turn: Ints
     said: list[str | None] | None = None
 
     def __len__(self) -> int:
@@ -209,7 +210,7 @@ class Answers:
 _LISTS = {
     "change_start": ("change_t", "change_state", "change_observed", "change_advised", "change_probability"),
     "end_start": ("end_outcome", "end_probability"),
-    "decision_start": ("decision_pair", "decision_best", "decision_cost", "decision_claimed"),
+    "decision_start": ("decision_pair", "decision_best", "decision_cost", "decision_claimed", "decision_turn"),
 }
 _WHOLE = ("steps", "outcome", "k", "m", "least_seen", "worse_end")
 _NUMBERS = ("observed", "logged", "value", "gain", "strength", "influenced_steps", "guaranteed_gain", "gamma_star")
@@ -260,7 +261,8 @@ def not_reviewed(n: int) -> dict[str, Any]:
     """The columns of `tether.auditing.reviewed` for n episodes, before they are known."""
     missing = {name: np.full(n, np.nan if kind is np.float64 else -1, kind) for name, kind in _REVIEWED.items()}
     none = np.empty(0, np.int64)
-    decisions = {"decision_pair": none, "decision_best": none, "decision_cost": np.empty(0), "decision_claimed": none}
+    whole = dict.fromkeys(("decision_pair", "decision_best", "decision_claimed", "decision_turn"), none)
+    decisions = {**whole, "decision_cost": np.empty(0)}
     return missing | {"decision_start": np.zeros(n + 1, np.int64)} | decisions
 
 

@@ -18,13 +18,14 @@ from tether.auditing.answer_arrays import UNRECORDED, VERDICTS, Answers, Change,
 from tether.auditing.audit_question import Question
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.errors import QueryError, TetherError
-from tether.evaluation.certificate import Certificate, certify, least_sightings, why_uncertified
+from tether.evaluation.certificate import Certificate, certify, why_uncertified
 from tether.evaluation.disagreement import is_worse, sides_of
 from tether.evaluation.evaluate import Evaluation, evaluate_plan, evaluate_policy
 from tether.evaluation.plan_risk import risk_of
 from tether.evaluation.review import Batch, horizons
+from tether.evaluation.sightings import least_sightings
 from tether.evaluation.tailoring import about_plan
-from tether.explanation.mistakes import review_counterfactual
+from tether.explanation.mistakes import value_in_replay
 from tether.logs.cohort import Cohort
 from tether.mdp import MDP
 from tether.model.model_record import ModelRecord
@@ -34,6 +35,7 @@ from tether.plan.best_values import observed_value
 from tether.plan.objective import asked as asked_of
 from tether.plan.plan_record import PlanRecord
 from tether.plan.policy import shares_of_pairs
+from tether.plan.standard import Standard
 from tether.plan.tether_record import tether
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ class PreparedQuestion:
     @classmethod
     def of(cls, mdp: MDP, question: Question) -> PreparedQuestion:
         """Prepare to answer."""
+        question = question.bound(mdp)
         drawn = None
         if question.draws and question.split is None:
             from tether.learning.posterior import posterior
@@ -213,11 +216,10 @@ def _best_value(asked: PreparedQuestion, cf: CounterfactualRecord) -> float:
     longest = max(question.longest, mdp.horizon or 0)
     until = int(horizons(mdp, Batch.of(cf.observation), question.horizon, longest)[0])
     try:
-        found = review_counterfactual(cf, "best", question.objective, question.minimise, until)
+        value = value_in_replay(cf, Standard(mdp, "best", question.objective, question.minimise), until)
     except QueryError:
         return np.nan
-    gain = found.foreseeable
-    return np.nan if gain is None else found.observed + (-gain if question.minimise else gain)
+    return value if np.isfinite(value) else np.nan
 
 
 def _certificate(asked: PreparedQuestion, cf: CounterfactualRecord, plan: PlanRecord | None) -> Certificate | None:

@@ -56,38 +56,7 @@ _RANKED = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AuditRecord:
-    """The result of an audit of a log; made by `tether.audit`.
-
-    Attributes
-    ----------
-    table : pyarrow.Table
-        One row per episode, in the log's order; `tether.auditing.tables` lists the columns.
-    decisions : pyarrow.Table
-        One row per state and action that was taken there, over all episodes, also those that ended well: in how many
-        ``episodes`` and how many ``times``; how often it was one of the claimed ``mistakes``, what was ``best`` then,
-        and its ``mean_cost`` and ``total_cost`` over all times; its ``effect`` for anyone in that state, compared with
-        what was done there on average, and for a learned model the chance that it is ``better``. The costliest come
-        first.
-    outcomes : pyarrow.Table
-        One row per ``observed`` and ``counterfactual`` outcome: the expected number of ``episodes`` and their
-        ``percent`` of all. Exact.
-    question : dict
-        What was asked: k, m, rule, influence, objective, minimise, certify, policy, draws, seed, folds, where.
-    mdp : MDP
-    directory : pathlib.Path or None
-        Where the tables are as Parquet files, if ``out`` was given; they are then read when first used.
-
-    Examples
-    --------
-    >>> import tether
-    >>> mdp = tether.cases.grid_world().mdp
-    >>> log = [mdp.simulate("optimal", 8, rng=seed, noise=0.3) for seed in range(20)]
-    >>> audit = tether.audit(mdp, log, k=3, m=1)
-    >>> audit
-    <Audit: 20 episodes, k = 3, m = 1; mistakes in 15; something to gain in 10>
-    >>> audit.top(1).select(["episode", "steps", "outcome", "verdict"]).to_pylist()
-    [{'episode': 3, 'steps': 8, 'outcome': 'danger', 'verdict': 'never worse'}]
-    """
+    """The result of an audit of a log; `tether.records.Audit` says what the fields are, and adds what it can make."""
 
     _read: Callable[[str], pyarrow.Table]
     _asked: Question

@@ -8,8 +8,7 @@ import numpy as np
 
 from tether._foundation.words import counted, percent, three_digits
 from tether.auditing.tables import NO_OUTCOME, NOT_RECORDED
-from tether.conditioning.model_sets import EVERY_MODEL
-from tether.evaluation.certificate import strength_in_words
+from tether.conditioning.model_sets import EVERY_MODEL, hidden_causes_in_words
 from tether.explanation.terms import UNREWARDED, is_unrewarded
 
 if TYPE_CHECKING:
@@ -151,17 +150,18 @@ def _certain(audit: AuditRecord) -> list[str]:
 
 def _hidden(audit: AuditRecord, holds: int) -> list[str]:
     """In how many of the episodes in which the gain holds it survives hidden causes; without any, empty."""
-    strengths, gamma = audit.summary.strengths, audit.question["gamma"]
-    if holds == 0:
+    strengths, gamma = audit.summary.held, audit.question["gamma"]
+    if strengths.size == 0:
         return []
     if gamma is not None:
         left = int(np.count_nonzero(strengths > gamma))
         times = f"hidden reasons that changed the odds of an action up to {three_digits(gamma)} times"
         return [f"In {left:,} of these {holds:,} it survives {times}."]
     if holds == 1:
-        return [strength_in_words(float(strengths.max()))]
-    words = strength_in_words(float(np.sort(strengths[strengths > 1.0])[(holds - 1) // 2]))
-    return [f"In half of these {holds:,}, {words[:1].lower()}{words[1:]}"]
+        return [hidden_causes_in_words(float(strengths.max()))]
+    median = float(np.sort(strengths)[(strengths.size - 1) // 2])
+    said = hidden_causes_in_words(median)
+    return [f"In half of these {holds:,}: {said[0].lower()}{said[1:]}"]
 
 
 def _valued(audit: AuditRecord) -> list[str]:

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Flags, Floats, Ints
 from tether._foundation.rounding import rounding_of
 from tether.auditing.answering import PreparedQuestion
 from tether.auditing.audit_question import Question
 from tether.auditing.followed import AskPolicy, Followed, World
 from tether.core.batch import Layer, Steps
+from tether.influence.kappa import as_engine_rule
 from tether.influence.one_step import Effective, Support, TotalVariation
+from tether.influence.own import InfluenceTest, RowOfStep
 from tether.model.model_record import ModelRecord
 from tether.plan.chain import Decide, Taken
 from tether.plan.chain import Visits as StatesVisited
@@ -97,7 +99,8 @@ class Batch:
     def _thresholds(self, up_to: int, m: int) -> Any:
         from tether.core.thresholds import thresholds
 
-        world, rule = self.world, self.world.asked.question.rule
+        world = self.world
+        rule = as_engine_rule(world.asked.question.rule, world.model)
         of_model = world.model, self.steps, self.layers
         return thresholds(*of_model, rule, world.ended, up_to, forbidden=world.forbidden, m=m)
 
@@ -211,22 +214,20 @@ class Batch:
     def best_values(self, standard: Standard, horizon: Ints) -> Floats:
         """The value of the plain model's best policy with the luck of each episode, up to its horizon.
 
-        NaN if the values of the plain model are not tabulated: the model is too large, or they depend on the time.
+        NaN where that policy has no value: a state without actions can be reached.
         """
         from tether.core.follow import Occupied, Visits, by_episode, expected_returns, follow, take_pairs
 
         n, world, model = len(self.steps), self.world, self.world.model
-        if not standard.kept:
-            return np.full(n, np.nan)
-        latest, kept = standard.kept[0].t, {layer.t: layer for layer in standard.kept}
+        best = standard.for_starts(horizon, self.steps.state[self.steps.start[:-1]])
 
         def at(t: int, layer: Layer, node: Ints, of: Callable[[LayerValues, Ints], Any]) -> Any:
-            """Something of the values of some nodes at time t; episodes of another horizon are at another time."""
-            states, time = layer.nodes.states[node], (latest - horizon + t)[layer.episode()[node]]
+            """Something of the values of some nodes at time t; the policy of an episode depends on its horizon."""
+            states, until = layer.nodes.states[node], horizon[layer.episode()[node]]
             found = np.empty(node.size)
-            for one in np.unique(time).tolist():
-                some = np.flatnonzero(time == one)
-                found[some] = of(kept[one], states[some].astype(np.int64))
+            for one in np.unique(until).tolist():
+                some = np.flatnonzero(until == one)
+                found[some] = of(best(one, t), states[some].astype(np.int64))
             return found
 
         def decide(t: int, layer: Layer, occupied: Occupied) -> Visits:
@@ -236,15 +237,17 @@ class Batch:
             pairs = at(t, layer, node, lambda values, states: values.taken(states)).astype(np.int64)
             return take_pairs(model, layer, node, pairs, occupied.mass[going], self.steps.item(self.steps.action, t))
 
-        first = Occupied(self.layers[0].nodes.first[:-1], np.zeros(n, np.int64), np.ones(n))
+        node = self.layers[0].nodes.first[:-1]
+        has_value = np.isfinite(at(0, self.layers[0], node, LayerValues.of))
+        first = Occupied(node[has_value], np.zeros(n, np.int64)[has_value], np.ones(n)[has_value])
         visits, occupied = follow(model, self.layers, first, 0, decide)
         nothing = np.zeros(model.n_states)
         value = expected_returns(model, self.layers, visits, occupied, world.worth_of, nothing, world.discount)
         for t, (layer, here) in enumerate(zip(self.layers, occupied, strict=True)):
             over = layer.nodes.offsets[here.node] == layer.nodes.offsets[here.node + 1]
-            worth = at(t, layer, here.node[over], lambda values, states: values.table[states, 1])
+            worth = at(t, layer, here.node[over], LayerValues.of)
             value += world.discount**t * by_episode(layer, here.node[over], here.mass[over] * worth)
-        return world.sign * value + 0.0
+        return np.where(has_value, world.sign * value + 0.0, np.nan)
 
 
 def _in_states(decide: Decide) -> AskPolicy:
@@ -281,11 +284,29 @@ def _with_influence(world: World, steps: Steps, rows: Rows, layer: Layer, t: int
     if isinstance(influence, TotalVariation):
         kept = _closeness(world, steps, layer, t) <= influence.eps
     else:
-        assert isinstance(influence, Effective)
         pairs = layer.pairs(world.model, edits.position)
         own = steps.item(steps.pair, t)[layer.episode()[layer.node_of(edits.position)]]
-        kept = (rows.strength[edits.row] > influence.eps) | (pairs == own)
+        if isinstance(influence, Effective):
+            by_test = rows.strength[edits.row] > influence.eps
+        else:
+            by_test = _own_test(world, steps, layer, t, pairs, influence)
+        kept = by_test | (pairs == own)
     return Layer(layer.nodes, edits._replace(influenced=kept.astype(np.uint8)))
+
+
+def _own_test(world: World, steps: Steps, layer: Layer, t: int, pairs: Ints, influence: InfluenceTest) -> Flags:
+    """What a test of the user's own says about each edited pair; the same observed transition is asked about once."""
+    model, episode = world.model, layer.episode()[layer.node_of(layer.edits.position)]
+    observed, outcome = (steps.item(one, t)[episode] for one in (steps.pair, steps.outcome))
+    different, place = np.unique(np.stack((observed, outcome, pairs)), axis=1, return_inverse=True)
+    found = np.zeros(different.shape[1], bool)
+    for transition in np.unique(different[:2], axis=1).T:
+        some = np.flatnonzero((transition == different[:2].T).all(axis=1))
+        entries = slice(int(model.row_start[transition[0]]), int(model.row_start[transition[0] + 1]))
+        row = model.next_state[entries], model.probability[entries]
+        step = RowOfStep.of(*row, int(transition[1]), influence.n_states)
+        found[some] = influence.holds(t, different[2, some], model, step)
+    return found[place.reshape(-1)]
 
 
 def _closeness(world: World, steps: Steps, layer: Layer, t: int) -> Floats:

@@ -19,7 +19,7 @@ from tether.auditing.batch_plans import Batch, NotTogetherError
 from tether.auditing.batch_returns import last_states, logged_returns
 from tether.auditing.beyond import horizons_of, up_to_their_ends
 from tether.auditing.crossfit import CrossFit
-from tether.auditing.followed import Followed, World
+from tether.auditing.followed import Followed, Guaranteed, World
 from tether.auditing.reviewed import longest_of, standard_of
 from tether.core.batch import Steps, StuckError
 from tether.errors import TetherError
@@ -120,14 +120,14 @@ class Engine:
         if self._asked.question.policy is None:
             wanted = np.flatnonzero(np.max([one.nodes() for one in found], axis=0) <= MOST_NODES)
         try:
-            each = [one.guaranteed(wanted) for one in found]
+            held = Guaranteed.least([one.guaranteed(wanted) for one in found])
+            strengths = held.strengths()
         except (TetherError, StuckError):
             table.answered[some] = False  # these are answered one by one, and the problem is said
             return
-        every, stable = (np.min([one[i] for one in each], axis=0) for i in range(2))  # what holds, holds in both
-        table.guaranteed[some[wanted]] = every
-        table.verdict[some[wanted]] = verdict_number(every, stable, table.least_seen[some[wanted]])
-        table.gamma_star[some[wanted]] = np.min([one[2] for one in each], axis=0)
+        table.guaranteed[some[wanted]] = held.every
+        table.verdict[some[wanted]] = verdict_number(held.every, held.stable, table.least_seen[some[wanted]])
+        table.gamma_star[some[wanted]] = strengths
 
     def _answers(self, cohort: Cohort, until: Ints, table: AnswerTable) -> Answers:
         asked, steps, last = self._asked, np.diff(cohort.start), last_states(cohort)
@@ -187,7 +187,8 @@ class Engine:
         answered = answered & (until != 0)
         if self._policy is None or not answered.any():
             return values
-        first, lengths = cohort.state[cohort.start[:-1]], np.unique(steps[answered]).tolist()
+        first, lengths = np.zeros(len(cohort), np.int64), np.unique(steps[answered]).tolist()
+        first[answered] = cohort.state[cohort.start[:-1][answered]]  # a broken episode may have no steps
         if not self._policy.by_steps_left:
             for T in lengths:
                 some = np.flatnonzero(answered & (steps == T))

@@ -26,7 +26,7 @@ def horizons_of(asked: PreparedQuestion, cohort: Cohort) -> Ints:
     question, mdp, steps = asked.question, asked.mdp, np.diff(cohort.start)
     if question.horizon is not None:
         return np.full(len(cohort), question.horizon)
-    if mdp.counts is not None:
+    if mdp.counts is not None and mdp.horizon is None:
         return np.full(len(cohort), _TO_THE_END)
     last, until = last_states(cohort), max(question.longest, mdp.horizon or 0)
     ended = (last >= 0) & _absorbing(asked)[np.maximum(last, 0)] & (steps < until)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tether._foundation.markup import Displayed
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import number
 
@@ -11,7 +12,7 @@ __all__ = ["Consistency"]
 
 
 @dataclass(frozen=True, slots=True)
-class Consistency:
+class Consistency(Displayed):
     """Whether a log and a model agree, as far as a policy can show.
 
     If the model made the log, the mean over episodes of a policy's exact counterfactual value is its value in the

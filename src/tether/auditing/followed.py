@@ -28,7 +28,7 @@ from tether.plan.rewards import ExpectedRewards, without_rewards
 if TYPE_CHECKING:
     from tether.core.rows import Rows
 
-__all__ = ["AskPolicy", "Followed", "World"]
+__all__ = ["AskPolicy", "Followed", "Guaranteed", "World"]
 
 AskPolicy = Callable[[int, Ints], tuple[Ints, Ints, Floats]]
 """Type of a policy: for a time and some states, where the pairs of each begin, the pairs, and their probabilities."""
@@ -290,21 +290,13 @@ class Followed:
         chance: Any = np.bincount(which.reshape(-1), np.concatenate(chances), minlength=distinct.size)
         table.add_ends(some[distinct // offset], distinct % offset - 1, share * chance)
 
-    def guaranteed(self, wanted: Ints) -> tuple[Floats, Floats, Floats]:
-        """The gain of plans, or of a policy, under every causal model, and under every stable one; and what undoes it.
+    def guaranteed(self, wanted: Ints) -> Guaranteed:
+        """What some episodes gain under every causal model, and under every stable one.
 
-        Where the gain holds under every one, it holds under the stable ones: the second is then the first. The third
-        is the strength of hidden causes that undoes it (`tether.conditioning.model_sets.Confounding`).
+        Where the gain holds under every one, it holds under the stable ones: the second is then the first.
         """
         from tether._kernels.sets import NOTHING, STABILITY
-        from tether.core.extremes import (
-            Hidden,
-            Worth,
-            taken_by_plans,
-            taken_by_policy,
-            undoing_strengths,
-            worst_values,
-        )
+        from tether.core.extremes import Hidden, Worth, taken_by_plans, taken_by_policy, worst_values
 
         world, values = self.world, self.world.rewards.values
         reward = world.sign * np.atleast_2d(values) if world.sign < 0 else np.atleast_2d(values)
@@ -320,19 +312,43 @@ class Followed:
         open_ones = np.flatnonzero(every - observed <= 1e-6 * np.maximum(1.0, np.abs(observed)))
         stable = every.copy()
         stable[open_ones] = worst_values(*arrays, (STABILITY,), wanted[open_ones])[:, 0]
-        gains = gain_of(every, observed), gain_of(stable, observed)
-        holds = np.flatnonzero(gains[0] > 0.0)
         level = observed + 1e-12 * np.maximum(1.0, np.abs(observed))
-
         shares = np.tile(world.asked.shares, world.model.pair_action.size // world.asked.mdp.n_pairs)
 
         def above(some: Ints, gamma: Floats) -> Floats:
-            which, hidden = holds[some], Hidden(gamma, shares)
-            return worst_values(*arrays, (NOTHING,), wanted[which], hidden)[:, 0] - level[which]
+            return worst_values(*arrays, (NOTHING,), wanted[some], Hidden(gamma, shares))[:, 0] - level[some]
 
-        strength = np.ones(wanted.size)
-        strength[holds] = undoing_strengths(above, holds.size)
-        return *gains, strength
+        return Guaranteed(gain_of(every, observed), gain_of(stable, observed), above)
+
+
+@dataclass(frozen=True, eq=False)
+class Guaranteed:
+    """What some episodes gain under every causal model, and under every stable one: arrays, one number per episode.
+
+    ``above(some, gamma)`` is by how much the worst value of some of them is above the observed one with hidden causes
+    of a strength Γ (`tether.conditioning.model_sets.Confounding`).
+    """
+
+    every: Floats
+    stable: Floats
+    above: Callable[[Ints, Floats], Floats]
+
+    @classmethod
+    def least(cls, each: list[Guaranteed]) -> Guaranteed:
+        """The least of what the same episodes gain in several models: what holds, holds in each of them."""
+        if len(each) == 1:
+            return each[0]
+        every, stable = (np.min([getattr(one, which) for one in each], axis=0) for which in ("every", "stable"))
+        return cls(every, stable, lambda some, gamma: np.min([one.above(some, gamma) for one in each], axis=0))
+
+    def strengths(self) -> Floats:
+        """The strength of hidden causes that undoes each gain: 1 where none is guaranteed."""
+        from tether.core.extremes import undoing_strengths
+
+        holds = np.flatnonzero(self.every > 0.0)
+        found = np.ones(self.every.size)
+        found[holds] = undoing_strengths(lambda some, gamma: self.above(holds[some], gamma), holds.size)
+        return found
 
 
 def _most_frequent(mdp: ModelRecord, seen: Ints) -> Ints:

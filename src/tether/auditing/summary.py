@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 __all__ = [
+    "Changed",
     "EpisodeRows",
     "FileRows",
     "Helped",
@@ -37,7 +38,8 @@ __all__ = [
 _AT_ONCE = 1 << 16
 """How many rows are read together."""
 
-_COLUMNS = ("observed", "outcome", "mistakes", "claimed", "gain", "gamma_star", "verdict", "worse_end", "problem")
+_JUDGED = ("mistakes", "claimed", "gain", "gamma_star", "verdict", "changes", "worse_end")
+_COLUMNS = ("observed", "outcome", *_JUDGED, "problem")
 _COMPARED = ("value", "model_value")
 
 
@@ -193,6 +195,16 @@ class Helped:
     lost: int = 0
 
 
+@dataclass(slots=True)
+class Changed:
+    """One action in place of another: in how many episodes it is the first change, and how many have each verdict."""
+
+    observed: Any
+    advised: Any
+    episodes: int = 0
+    verdicts: Counter[str] = field(default_factory=Counter)
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """The summary of an audit.
@@ -215,12 +227,16 @@ class Summary:
         Of the episodes that gain something, or lose something (below 0), in the log's order.
     strengths : array
         The strength of hidden causes that undoes the gain, of the episodes that gain something and have a certificate.
+    held : array
+        The same, of those whose gain holds under every causal model.
     verdicts : mapping
         How many of the episodes that gain something have each verdict.
     is_certified : bool
         Whether any episode has a verdict.
     outcomes : mapping from str to Helped
         By observed outcome, in the order in which they first appear.
+    changed : list of Changed
+        What hindsight changes first, by pair of actions; those with most gains that hold first.
     consistency : Consistency or None
         Of a policy's values and the model's.
     """
@@ -232,9 +248,11 @@ class Summary:
     hindsight_only: int
     gains: Floats
     strengths: Floats
+    held: Floats
     verdicts: dict[str, int]
     is_certified: bool
     outcomes: dict[str, Helped]
+    changed: list[Changed]
     consistency: Consistency | None
     unfinished: int = 0
     worse_ends: int = 0
@@ -261,21 +279,14 @@ def summarize(rows: EpisodeRows, *, apart: bool = False) -> Summary:
     for table in rows.batches((*_COLUMNS, *_COMPARED)):
         found.add(table)
         compared.add(table.select(list(_COMPARED)).drop_null())
-    kept = found.mistaken, found.gains, found.strengths
-    mistaken, gains, strengths = (np.concatenate([np.empty(0), *parts]) for parts in kept)
+    kept = found.mistaken, found.gains, found.strengths, found.held
+    mistaken, gains, strengths, held = (np.concatenate([np.empty(0), *parts]) for parts in kept)
     judged = (mistaken, found.unsure, found.hindsight_only)
-    counts = (dict(found.verdicts), found.is_certified, found.outcomes)
+    changed = sorted(found.changed.values(), key=lambda one: (-one.verdicts["holds"], -one.episodes))
     return Summary(
-        found.episodes,
-        found.answered,
-        *judged,
-        gains,
-        strengths,
-        *counts,
-        compared.result(),
-        unfinished=found.unfinished,
-        worse_ends=found.worse_ends,
-    )
+        found.episodes, found.answered, *judged, gains, strengths, held, dict(found.verdicts), found.is_certified,
+        found.outcomes, changed, compared.result(), found.unfinished, found.worse_ends,
+    )  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -290,9 +301,11 @@ class _Found:
     hindsight_only: int = 0
     gains: list[Floats] = field(default_factory=list)
     strengths: list[Floats] = field(default_factory=list)
+    held: list[Floats] = field(default_factory=list)
     verdicts: Counter[str] = field(default_factory=Counter)
     is_certified: bool = False
     outcomes: dict[str, Helped] = field(default_factory=dict)
+    changed: dict[str, Changed] = field(default_factory=dict)
 
     def add(self, table: pyarrow.Table) -> None:
         import pyarrow.compute as pc
@@ -311,14 +324,31 @@ class _Found:
         self.unsure += int(np.count_nonzero((mistakes > 0) & ~bad))
         self.hindsight_only += int(np.count_nonzero(gained & ~bad))
         self.gains.append(gain[gained | lost])
-        strength = table.column("gamma_star").to_numpy()[gained]
-        self.strengths.append(strength[~np.isnan(strength)])
         verdict = table.column("verdict")
+        strength = table.column("gamma_star").to_numpy()
+        known, holds = gained & ~np.isnan(strength), np.asarray(pc.equal(verdict, "holds").fill_null(False))
+        self.strengths.append(strength[known])
+        self.held.append(strength[known & holds])
         self.is_certified |= verdict.null_count < table.num_rows
         for one in pc.value_counts(verdict.filter(gained)).to_pylist():
             if one["values"] is not None:
                 self.verdicts[one["values"]] += one["counts"]
         self._add_outcomes(table.column("outcome"), bad, gained, lost)
+        self._add_changes(table.column("changes").filter(gained), verdict.filter(gained))
+
+    def _add_changes(self, changes: Any, verdict: Any) -> None:
+        import pyarrow.compute as pc
+
+        some = pc.fill_null(pc.greater(pc.list_value_length(changes), 0), False)
+        if not pc.any(some).as_py():
+            return
+        first = pc.list_element(changes.filter(some), 0)
+        pairs = zip(first.to_pylist(), verdict.filter(some).to_pylist(), strict=True)
+        for one, judged in pairs:
+            observed, advised = one["observed_action"], one["advised_action"]
+            here = self.changed.setdefault(repr((observed, advised)), Changed(observed, advised))
+            here.episodes += 1
+            here.verdicts[judged or ""] += 1
 
     def _add_outcomes(self, outcome: Any, *which: Any) -> None:
         codes = outcome.combine_chunks().dictionary_encode()

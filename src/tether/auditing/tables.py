@@ -226,6 +226,7 @@ class Tally:
             np.bincount(which, minlength=pairs.size),
             np.bincount(which, found.decision_cost, minlength=pairs.size),
             np.bincount(which[bad], minlength=pairs.size),
+            *(np.bincount(which[found.decision_turn == turn], minlength=pairs.size) for turn in (1, -1)),
         )
         for pair, *counts in zip(pairs.tolist(), *(column.tolist() for column in columns), strict=True):
             self._decisions[pair] = self._decisions.get(pair, 0.0) + np.array(counts, dtype=np.float64)
@@ -261,16 +262,17 @@ class Tally:
 
         All episodes count that were there, also those that ended well. ``episodes`` is how many did this, ``times`` how
         often. ``mistakes`` is how often it was a mistake that could be known at the time, ``best`` what was mostly
-        better then; ``mean_cost`` and ``total_cost`` are what it cost, over all times. ``effect`` is what the action
-        does for anyone there, compared with what was done there on average; ``better`` is how likely it is that this is
-        above 0, for a learned model.
+        better then. ``gained`` and ``lost`` are how often it turned out better, and worse, than was to be expected
+        before the decision. ``mean_cost`` and ``total_cost`` are what it cost, over all times. ``effect`` is what the
+        action does for anyone there, compared with what was done there on average; ``better`` is how likely it is that
+        this is above 0, for a learned model.
         """
         import pyarrow as pa
 
         found = self._decisions
         order = np.array(sorted(found, key=lambda pair: (-found[pair][2], -found[pair][1], pair)), dtype=np.int64)
-        rows = np.array([found[pair] for pair in order.tolist()]).reshape(-1, 4)
-        episodes, times, cost, mistakes = rows.T
+        rows = np.array([found[pair] for pair in order.tolist()]).reshape(-1, 6)
+        episodes, times, cost, mistakes, gained, lost = rows.T
         best = [
             max(known, key=lambda one: (known[one], -one)) if (known := self._best.get(pair)) else -1
             for pair in order.tolist()
@@ -285,6 +287,8 @@ class Tally:
                 "times": pa.array(times.astype(np.int64)),
                 "mistakes": pa.array(mistakes.astype(np.int64)),
                 "best": naming.action_of_pair(np.array(best, dtype=np.int64)),
+                "gained": pa.array(gained.astype(np.int64)),
+                "lost": pa.array(lost.astype(np.int64)),
                 "mean_cost": pa.array(cost / times),
                 "total_cost": pa.array(cost),
                 "effect": pa.array(effect),

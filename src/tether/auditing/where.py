@@ -25,6 +25,7 @@ from tether.io.names_as_text import text_of
 from tether.logs.batches import Log
 from tether.logs.cohort import Cohort
 from tether.logs.extra_columns import extras_of
+from tether.logs.fingerprint import digest_of_values
 from tether.mdp import MDP
 from tether.observation.earned import earned
 from tether.observation.indices import path_of
@@ -169,6 +170,13 @@ class Selection:
 
         question = replace(question, longest=log.longest())
         return cls(make_where(text, is_column), mdp, question, TableMaker(mdp, None), outcome_codes(mdp), extra)
+
+    def digest(self, log: Log) -> str:
+        """A digest of the log, and of the further columns that the condition uses."""
+        if not self.extra:
+            return log.digest()
+        values = ((name, *one) for name, column in sorted(self.extra.items()) for one in sorted(column.items()))
+        return digest_of_values((log.digest(), *values))
 
     def of_batch(self, cohort: Cohort) -> Cohort:
         """The episodes of a batch that are selected; broken ones stay, to be listed."""

@@ -17,6 +17,7 @@ from tether._version import __version__
 from tether.cli.doing import CONTINUED, DOING, EndedBySignal
 from tether.cli.hints import hints
 from tether.errors import SHOWN, Problem, QueryError, TetherError
+from tether_start import is_shortage
 
 __all__ = ["COMMANDS", "main"]
 
@@ -27,6 +28,7 @@ _SECTIONS: dict[str, dict[str, str | None]] = {
         "sweep": "sweep",
         "choose-k": "sweep",
         "why": "why",
+        "what-if": "what_if",
         "decisions": "decisions",
         "evaluate": "evaluate",
         "certify": "certify",
@@ -102,7 +104,7 @@ class _Commands(click.Group):
             with formatter.section(title):
                 formatter.write_dl(
                     [(name, one.get_short_help_str(formatter.width)) for name, one in commands if one is not None],
-                    col_max=12,
+                    col_max=14,
                 )
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -150,22 +152,22 @@ def _translated(ctx: click.Context) -> Iterator[None]:
         how, code = (str(stop), stop.code) if isinstance(stop, EndedBySignal) else ("interrupted", 130)
         click.echo(f"\ntether: {how}{continued}", err=True)
         ctx.exit(code)
-    except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        _say(f"{place}{error.strerror or error}")
-        ctx.exit(2)
-    except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "can't start new thread" not in str(error):
+    except (MemoryError, RuntimeError, ImportError, OSError) as error:
+        if is_shortage(error):
+            _say(_short_of_memory(ctx, error))
+        elif isinstance(error, OSError):
+            place = f"{error.filename}: " if error.filename else ""
+            _say(f"{place}{error.strerror or error}")
+        else:
             raise
-        _say(_short_of_memory(ctx, error))
         ctx.exit(2)
 
 
-def _short_of_memory(ctx: click.Context, error: MemoryError | RuntimeError) -> str:
+def _short_of_memory(ctx: click.Context, error: Exception) -> str:
     """What was being done when memory ran out, and what would need less memory."""
     doing: tuple[str, str] = ctx.meta.get(DOING, ("", ""))
     while_doing = f" while {doing[0]}" if doing[0] else ""
-    detail = f" ({error})" if str(error) else ""
+    detail = f" ({str(error).strip().splitlines()[-1].strip()})" if str(error).strip() else ""
     return f"there is not enough memory{while_doing}{detail}" + (f"; {doing[1]}" if doing[1] else "")
 
 

@@ -1,17 +1,16 @@
-"""Options that several commands share, and the model, path or plan that they describe."""
+"""Options that several commands share; what they describe is in `tether.cli.described`."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from dataclasses import fields
+from typing import Any, TypeVar, cast
 
 import click
 
-from tether.cli.doing import LIMITS, READING, REPLAYING
+from tether.cli.described import Episode, ModelOptions, PlanOptions, who_acts
 from tether.cli.parsing import (
-    advising,
     influence_of,
     objective_of,
     refuse_rewards,
@@ -19,15 +18,6 @@ from tether.cli.parsing import (
     subject_to_of,
     worth_of,
 )
-
-if TYPE_CHECKING:
-    from tether.explanation.verdicts import Nouns
-    from tether.mdp import MDP
-    from tether.model.model_record import ModelRecord
-    from tether.model.properties import Property
-    from tether.objects.counterfactual_object import CounterfactualMDP
-    from tether.objects.plan_object import Plan
-    from tether.observation.path import Path
 
 __all__ = [
     "Episode",
@@ -37,9 +27,11 @@ __all__ = [
     "about_an_episode",
     "about_an_episode_or_none",
     "as_json",
+    "who_acts",
     "with_certificate",
     "with_draws",
     "with_gamma",
+    "with_hiding",
     "with_influence",
     "with_k_and_m",
     "with_limits",
@@ -53,9 +45,6 @@ __all__ = [
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-_ARRAYS = {"P": "transitions", "R": "rewards"}
-"""The arrays of a model, and the arguments of `tether.io.read_arrays` for their names."""
 
 with_certificate = click.option(
     "--no-certificate",
@@ -101,275 +90,6 @@ def with_draws(command: F) -> F:
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 
 
-@dataclass(frozen=True)
-class ModelOptions:
-    """MODEL, and how to read it."""
-
-    model: str
-    format: str | None
-    columns: dict[str, str]
-    order: str | None
-    reward_order: str | None
-    terminal: tuple[str, ...]
-    discount: float | None
-    final_reward: dict[str, float]
-    reward_model: str | None
-    state_rewards: str | None
-    transition_rewards: str | None
-    constants: str | None
-    tolerance: float | None
-
-    def split_columns(self) -> tuple[dict[str, str], dict[str, str]]:
-        """What ``--column`` says about MODEL; and what about PATH or a log: the names that MODEL cannot have."""
-        if self._has == "columns":
-            return self.columns, {}
-        own = {ours: theirs for ours, theirs in self.columns.items() if self._has == "arrays" and ours in _ARRAYS}
-        return own, {ours: theirs for ours, theirs in self.columns.items() if ours not in own}
-
-    def refuse_other_columns(self) -> None:
-        """An error if ``--column`` is not about MODEL: for a command without PATH or log."""
-        for ours in self.split_columns()[1]:
-            raise click.UsageError(self._no_column(ours))
-
-    def _no_column(self, ours: str) -> str:
-        if self._has != "arrays":
-            return f"--column {ours}: {self.model} has no columns."
-        fix = "--column P=NAME, --column R=NAME; --column R= if there are no rewards"
-        return f"--column {ours}: {self.model} has arrays, not columns. If they have other names: {fix}."
-
-    @property
-    def _has(self) -> str | None:
-        from tether.io.opening import names_in
-
-        return names_in(self.model, self.format)
-
-    def open(self) -> MDP:
-        """Read the model, and say so."""
-        from tether.cli.screen import progress
-        from tether.io.sources import open_model
-
-        with progress() as say:
-            say(f"reading {self.model}", READING)
-            mdp = open_model(self.model, **{**self._without_rewards, **self.reading})
-        if self.discount is not None:
-            mdp = mdp.with_objective(discount=self.discount)
-        return self._with_final_reward(mdp) if self.final_reward else mdp
-
-    def _with_final_reward(self, mdp: MDP) -> MDP:
-        from tether.io.sources import find_name
-
-        rewards = {find_name(mdp.states, word, "state"): value for word, value in self.final_reward.items()}
-        return mdp.with_objective(final_reward=rewards)
-
-    @property
-    def _without_rewards(self) -> dict[str, Any]:
-        """How to leave out the rewards of a file, if an objective is asked for: none counts then."""
-        from tether.io.opening import rewards_left_out
-
-        objective = click.get_current_context().params.get("objective")
-        return {} if objective is None else rewards_left_out(self.model, self.format)
-
-    @property
-    def reading(self) -> dict[str, Any]:
-        """The options that were given, as the reader takes them."""
-        from tether.io.finding import word_to_label
-
-        arrays: dict[str, Any] = {}
-        if self._has == "arrays":
-            arrays = {_ARRAYS[ours]: theirs for ours, theirs in self.columns.items()}
-            if arrays.get("rewards") == "":
-                arrays["rewards"] = None
-        given = {
-            "format": self.format,
-            "columns": {} if arrays else self.columns,
-            "order": self.order and self.order.upper(),
-            "reward_order": self.reward_order and self.reward_order.upper(),
-            "terminal": [word_to_label(word) for word in self.terminal],
-            "reward_model": self.reward_model,
-            "state_rewards": self.state_rewards,
-            "transition_rewards": self.transition_rewards,
-            "constants": self.constants,
-        }
-        exactly = {} if self.tolerance is None else {"tolerance": self.tolerance}  # 0 is one, too
-        return {name: value for name, value in given.items() if value} | arrays | exactly
-
-
-@dataclass(frozen=True)
-class Episode(ModelOptions):
-    """MODEL and PATH, and how to read them."""
-
-    path: str | None
-    path_columns: dict[str, str]
-    time: str | None
-    step: str | None
-    horizon: int | None = None
-    then: str = "best"
-
-    def __post_init__(self) -> None:
-        if not self.model:  # the explorer's embedded cases
-            if self.words:
-                raise click.UsageError(f"{self.words[0]}: MODEL is missing.")
-            return
-        own, of_path = self.split_columns()
-        object.__setattr__(self, "path_columns", {**of_path, **self.path_columns})
-        object.__setattr__(self, "columns", own)
-
-    @property
-    def path_source(self) -> str:
-        """PATH, or the path of the case."""
-        if self.path is not None:
-            return self.path
-        if self.model.startswith("case:"):
-            return self.model
-        from tether.io.opening import must_exist
-
-        must_exist(self.model)
-        raise click.UsageError(
-            "PATH is missing: the episode that happened, as a file, as an episode of a log (log.csv#17), or case:NAME. "
-            "It may be left out only if MODEL is an embedded case."
-        )
-
-    @property
-    def named(self) -> dict[str, str]:
-        """MODEL and PATH as they were written."""
-        return {"model": self.model, "path": self.path_source}
-
-    def nouns(self, episode: str | None, step: str | None) -> Nouns:
-        """What an episode and a step are called: as the options say, or as the case does."""
-        from tether.explanation.verdicts import Nouns
-
-        return Nouns(episode or self._case_noun or "episode", step or "step")
-
-    def title(self, noun: str) -> str:
-        """The episode by a person's name for it: "Sepsis patient", "Patient 10"."""
-        if self.path_source.startswith("case:"):
-            from tether.io.embedded import find_case
-
-            return f"{find_case(self.path_source).replace('-', ' ')} {noun}".capitalize()
-        return f"{noun.capitalize()} {self.path_source.rpartition('#')[2]}"
-
-    @property
-    def _case_noun(self) -> str | None:
-        if not self.path_source.startswith("case:"):
-            return None
-        from tether.io.embedded import open_case
-
-        return open_case(self.path_source)[0].noun
-
-    def refuse_options_of_path(self) -> None:
-        """An error if there are options for PATH: for a call without one."""
-        for ours in self.path_columns:
-            raise click.UsageError(f"{self._no_column(ours)} There is no PATH that could have it.")
-        if self.time or self.step:
-            raise click.UsageError(f"{'--time' if self.time else '--step'} is about PATH, and there is none.")
-
-    def open_path(self, mdp: MDP | None) -> Path:
-        """Read the path, with the names of the model if there is one."""
-        from tether.cli.screen import progress
-        from tether.io.sources import open_path
-
-        source = self.path_source
-        with progress() as say:
-            say(f"reading {source}", READING)
-            return open_path(source, mdp, **self.reading_path)
-
-    @property
-    def reading_path(self) -> dict[str, Any]:
-        """The options for PATH that were given, as the reader takes them."""
-        given = {"columns": self.path_columns, "time": self.time, "step": self.step}
-        return {name: value for name, value in given.items() if value}
-
-    @property
-    def words(self) -> list[str]:
-        """The options that were given, as they are written."""
-        single = {
-            "--format": self.format,
-            "--order": self.order,
-            "--reward-order": self.reward_order,
-            "--discount": self.discount,
-            "--reward-model": self.reward_model,
-            "--state-rewards": self.state_rewards,
-            "--transition-rewards": self.transition_rewards,
-            "--constants": self.constants,
-            "--tolerance": self.tolerance,
-            "--time": self.time,
-            "--step": self.step,
-            "--horizon": self.horizon,
-            "--then": None if self.then == "best" else self.then,
-        }
-        several = {
-            "--column": [f"{ours}={theirs}" for ours, theirs in self.columns.items()],
-            "--terminal": self.terminal,
-            "--final-reward": [f"{state}={value!r}" for state, value in self.final_reward.items()],
-            "--path-column": [f"{ours}={theirs}" for ours, theirs in self.path_columns.items()],
-        }
-        given = [(option, str(value)) for option, value in single.items() if value is not None]
-        given += [(option, value) for option, values in several.items() for value in values]
-        return [word for pair in given for word in pair]
-
-    def replay(self, mdp: MDP | None = None, path: Path | None = None) -> CounterfactualMDP:
-        """Condition the model on the path; read both, unless they are given. A learned model leaves the path out."""
-        from tether.cli.screen import progress
-        from tether.learning.folds import unseen
-        from tether.objects.counterfactual_object import counterfactual
-
-        _ = self.path_source  # a missing path is reported before a large model is read
-        mdp = self.open() if mdp is None else mdp
-        path = self.open_path(mdp) if path is None else path
-        with progress() as say:
-            say("replaying the model with the luck of the episode", REPLAYING)
-            return counterfactual(unseen(mdp, path), path, **self.beyond(mdp))
-
-    def beyond(self, mdp: MDP) -> dict[str, Any]:
-        """Up to which time, and who acts after the record, as `tether.counterfactual` takes them."""
-        return {"horizon": self.horizon, "then": who_acts(self.then, mdp)}
-
-
-def who_acts(then: str, mdp: MDP) -> Any:
-    """Who acts after the record: by name, or a policy from a file."""
-    from tether.io.sources import open_policy
-
-    return then if then in ("best", "usual") else open_policy(then, mdp)
-
-
-@dataclass(frozen=True)
-class PlanOptions:
-    """k, m, and what they mean."""
-
-    k: int | None
-    m: int
-    rule: Any
-    influence: Any
-    objective: Property | None
-    minimise: bool
-    subject_to: tuple[Property, float] | None = None
-    """A property, and how likely it may be; None for no such limit, and for commands without the option."""
-    only: tuple[str, ...] = ()
-    never: tuple[str, ...] = ()
-    cost: tuple[str, ...] = ()
-
-    def advising(self, mdp: ModelRecord) -> dict[str, Any]:
-        """Which changes may be advised, and what they cost, as the library takes them."""
-        return advising(mdp, self.only, self.never, self.cost)
-
-    @property
-    def judging(self) -> dict[str, Any]:
-        """What a value is, and whether less is better."""
-        return {"objective": self.objective, "minimise": self.minimise}
-
-    def plan(self, cf: CounterfactualMDP, every_k: bool = False) -> Plan:
-        """The best plan within them; with ``every_k`` κ is computed for every k, because the next question needs it."""
-        from tether.cli.screen import progress
-
-        with progress() as say:
-            say("planning", LIMITS)
-            about = self.judging | self.advising(cf.mdp)
-            question = cf.tether(rule=self.rule, influence=self.influence, **about)
-            if every_k:
-                question.thresholds()
-            return question.plan(self.k, self.m, subject_to=self.subject_to)
-
-
 _TIMES = [
     click.option("--time", metavar="COLUMN", help="A column of times, in place of t: numbers or timestamps."),
     click.option("--step", metavar="SIZE", help="How far apart the times are, to find gaps: 4, or 4h for timestamps."),
@@ -378,6 +98,10 @@ _TIMES = [
 _NAMED = [
     click.option("--episode-name", metavar="WORD", help="What an episode is called: patient.  [default: episode]"),
     click.option("--step-name", metavar="WORD", help="What a step is called: hour.  [default: step]"),
+]
+
+_HIDING = [
+    click.option("--hide-ids", is_flag=True, help="Leave the names of episodes out of the pages; tables keep them."),
 ]
 
 _WRITTEN = [
@@ -563,6 +287,7 @@ with_property = _with(_OBJECTIVE[:1])
 with_k_and_m = _with([*_LIMITS, _RULE[0]])
 with_rule = _with(_RULE)
 with_names = _with(_NAMED)
+with_hiding = _with(_HIDING)
 with_times = _with(_TIMES)
 with_writing = _with(_WRITTEN)
 with_influence = _with(_RULE[1:])

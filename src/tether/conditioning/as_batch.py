@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from tether._foundation.arrays import Flags, Ints
 from tether.conditioning.edited_rows import Rows, nominal_start
 from tether.conditioning.layers import Graph
 from tether.conditioning.on_demand import RowsOnDemand, stretches
-from tether.core.batch import NO_EDITS, NO_RUNS, Edits, Layer, Nodes, Steps, starts
+from tether.core.batch import NO_EDITS, NO_RUNS, Edits, Layer, Nodes, Reached, Steps, starts
 from tether.model.form import Form, pair_states
 
 __all__ = ["ended_of", "layers_of", "steps_of"]
@@ -36,9 +37,9 @@ def ended_of(graph: Graph) -> Flags | None:
     return None if graph.ended is None else graph.ended.mask
 
 
-def layers_of(graph: Graph, influenced: tuple[Ints, ...]) -> list[Layer]:
+def layers_of(graph: Graph, influenced: tuple[Ints, ...]) -> list[Reached]:
     """The layers t = 0 … T; ``influenced`` are the influenced pairs of each step, ascending."""
-    layers: list[Layer] = []
+    layers: list[Reached] = []
     kept: tuple[Ints, Nodes] | None = None  # layers with the same states share the arrays of their nodes
     for t in range(graph.T):
         states = graph.states(t)
@@ -66,7 +67,7 @@ def _first(graph: Graph, states: Ints) -> Ints:
     return np.searchsorted(states, np.arange(graph.copies + 1) * (graph.mdp.n_states // graph.copies)).astype(np.int64)
 
 
-def _layer(graph: Graph, t: int, nodes: Nodes, influenced: Ints) -> Layer:
+def _layer(graph: Graph, t: int, nodes: Nodes, influenced: Ints) -> Reached:
     edits, pair_start = graph.layers[t].edits, graph.mdp.form.pair_start
     state = pair_states(pair_start, edits.pairs)
     node = np.minimum(np.searchsorted(nodes.states, state), nodes.size - 1)
@@ -74,61 +75,72 @@ def _layer(graph: Graph, t: int, nodes: Nodes, influenced: Ints) -> Layer:
     position = nodes.offsets[node] + edits.pairs - pair_start[state]
     is_influenced = np.isin(edits.pairs, influenced, assume_unique=True).view(np.uint8)
     if isinstance(edits, RowsOnDemand):
-        return LayerInParts(graph.mdp.form, nodes, position, is_influenced, edits)
+        return LayerInParts(nodes, (position, is_influenced), graph.mdp.form, edits)
     rows, row = edits.rows(), np.flatnonzero(there)
     numbers = None if row.size == position.size else row
     arrays = rows.start, rows.next_state, rows.probability
     return Layer(nodes, Edits(position[row], row, is_influenced[row], *arrays), numbers)
 
 
-class LayerInParts(Layer):
+@dataclass(frozen=True, eq=False)
+class LayerInParts(Reached):
     """A layer of one episode whose edited rows are made when they are needed, a part of its nodes at a time."""
 
-    def __init__(self, form: Form, nodes: Nodes, position: Ints, influenced: Ints, rows: RowsOnDemand | Rows) -> None:
-        edits = Edits(position, np.arange(position.size), influenced, *NO_EDITS[3:])
-        super().__init__(nodes, edits)
-        object.__setattr__(self, "_made", (form, rows))
+    edited: tuple[Ints, Ints]
+    form: Form
+    rows: RowsOnDemand
+
+    @property
+    def position(self) -> Ints:
+        """The edited pairs, by position among the pairs, ascending."""
+        return self.edited[0]
+
+    @property
+    def influenced(self) -> Ints:
+        """Which of the edited pairs are influenced."""
+        return self.edited[1]
 
     def parts(self, wanted: Ints | None = None) -> Iterator[tuple[slice, Ints, Layer]]:
-        """The layer in parts, each with its rows made; see `Layer.parts`."""
-        form, rows = self._made  # type: ignore[attr-defined]
-        at = np.arange(self.edits.position.size) if wanted is None else wanted
-        node = self.node_of(self.edits.position[at])
+        """The layer in parts, each with its rows made; see `Reached.parts`."""
+        at = np.arange(self.position.size) if wanted is None else wanted
+        node = self.node_of(self.position[at])
         first_of_node = np.flatnonzero(np.diff(node, prepend=-1))
         begin = np.append(first_of_node, at.size)
-        cuts = list(stretches(nominal_start(form, rows.pairs[at])[begin])) or [(0, 0)]
+        cuts = list(stretches(nominal_start(self.form, self.rows.pairs[at])[begin])) or [(0, 0)]
         low_node = 0
         for low, high in cuts:
             is_last = high == cuts[-1][1]
             high_node = self.size if is_last else int(node[begin[high]])
             some = at[begin[low] : begin[high]]
-            yield slice(low_node, high_node), some, self._part(low_node, high_node, some, rows.rows(some))
+            yield slice(low_node, high_node), some, self._part(low_node, high_node, some)
             low_node = high_node
 
-    def _part(self, low: int, high: int, some: Ints, rows: Rows) -> Layer:
-        nodes, edits = self.nodes, self.edits
+    def _part(self, low: int, high: int, some: Ints) -> Layer:
+        nodes, rows = self.nodes, self.rows.rows(some)
         offsets = nodes.offsets[low : high + 1] - nodes.offsets[low]
-        position = edits.position[some] - nodes.offsets[low]
+        position = self.position[some] - nodes.offsets[low]
         cut = Nodes(np.array([0, high - low]), nodes.states[low:high].copy(), NO_RUNS, offsets)
-        arrays = rows.start, rows.next_state, rows.probability
-        return Layer(cut, Edits(position, np.arange(some.size), edits.influenced[some], *arrays))
+        return Layer(cut, _edits(position, self.influenced[some], rows))
 
     def whole(self) -> Layer:
         """The layer with all its rows made at once."""
-        rows = self._made[1].rows()  # type: ignore[attr-defined]
-        arrays = rows.start, rows.next_state, rows.probability
-        return Layer(self.nodes, Edits(*self.edits[:3], *arrays))
+        return Layer(self.nodes, _edits(self.position, self.influenced, self.rows.rows()))
 
-    def uniform(self, near: Ints, kappa: Ints) -> Layer:
+    def uniform(self, near: Ints, kappa: Ints) -> Reached:
         """A layer with short rows that have the same κ, if all nodes of the next layer have the same numbers.
 
         Then it does not matter which of them a row leads to. For influenced pairs their distances do not matter.
         """
-        all_influenced = bool(np.all(self.edits.influenced))
+        all_influenced = bool(np.all(self.influenced))
         if near.size == 0 or np.ptp(kappa) > 0 or not (all_influenced or np.ptp(near) == 0):
             return self
-        form, rows = self._made  # type: ignore[attr-defined]
-        n = self.edits.position.size
-        first = form.next_state[form.row_start[rows.pairs]]  # any successor: all have the same numbers
-        edits = self.edits._replace(start=np.arange(n + 1), next_state=first, probability=np.ones(n))
-        return Layer(self.nodes, edits)
+        n, row_start = self.position.size, self.form.row_start
+        first = self.form.next_state[row_start[self.rows.pairs]]  # any successor: all have the same numbers
+        return Layer(
+            self.nodes, Edits(self.position, np.arange(n), self.influenced, np.arange(n + 1), first, np.ones(n))
+        )
+
+
+def _edits(position: Ints, influenced: Ints, rows: Rows) -> Edits:
+    """Edited pairs whose rows are made in their order."""
+    return Edits(position, np.arange(position.size), influenced, rows.start, rows.next_state, rows.probability)

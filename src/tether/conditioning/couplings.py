@@ -14,7 +14,6 @@ well. Each is consistent: Σ_o p_o · x^(o) = q.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -97,15 +96,12 @@ class Comonotone(ExactMechanism):
 
     order: Iterable[Any] | Callable[[Any], Any] | None = None
     rank: Ints | None = field(default=None, repr=False, compare=False)
-    digest: str = field(default="", init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.order is not None and not callable(self.order):
             if isinstance(self.order, str) or not isinstance(self.order, Iterable):
                 raise QueryError(f"order must be a list of states or a function of a state, not {self.order!r}")
             object.__setattr__(self, "order", tuple(self.order))
-        if self.rank is not None:
-            object.__setattr__(self, "digest", hashlib.sha256(self.rank.tobytes()).hexdigest())
 
     def prepare(self, mdp: ModelRecord) -> Comonotone:
         """A copy of the mechanism that holds the rank of each state of ``mdp`` in its order."""
@@ -133,7 +129,7 @@ class Comonotone(ExactMechanism):
         place = step.next_state if self.rank is None else self.rank[step.next_state]
         row = step.probability[np.argsort(place)]
         at = int(np.sum(place < place[step.next_state == step.outcome]))
-        return _ComonotonePosterior(step, self.rank, self.digest, row[:at], float(row[at]), row[at + 1 :])
+        return _ComonotonePosterior(step, self.rank, row[:at], float(row[at]), row[at + 1 :])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,7 +138,7 @@ class _IndependentPosterior:
 
     @property
     def key(self) -> Hashable:
-        return _key(Independent.name, self.step)
+        return self.step.key
 
     def changes(self, candidates: Candidates) -> Ints:
         """The observed pair alone, where it can be reached."""
@@ -161,7 +157,7 @@ class _MaximalPosterior:
 
     @property
     def key(self) -> Hashable:
-        return _key(Maximal.name, self.step)
+        return self.step.key
 
     def changes(self, candidates: Candidates) -> Ints:
         """Every row: probability that the observed row had and this one lacks must move elsewhere."""
@@ -183,14 +179,13 @@ class _MaximalPosterior:
 class _ComonotonePosterior:
     step: ObservedStep
     rank: Ints | None
-    digest: str
     below: Floats
     chance: float
     above: Floats
 
     @property
     def key(self) -> Hashable:
-        return _key(f"{Comonotone.name} {self.digest}", self.step)
+        return self.step.key
 
     def changes(self, candidates: Candidates) -> Ints:
         """Every row: the number that was drawn decides in each of them."""
@@ -207,10 +202,6 @@ class _ComonotonePosterior:
         seen = self.below, self.chance, self.above
         comonotone_rows(nominal_start(form, pairs), form.probability[entry], order, *seen, row)
         return _finish(form, pairs, entry, row, self.step)
-
-
-def _key(name: str, step: ObservedStep) -> Hashable:
-    return None if step.pair < 0 else (name, step.pair, step.outcome)
 
 
 def _finish(form: Form, pairs: Ints, entry: Ints, row: Floats, step: ObservedStep) -> Rows:

@@ -41,6 +41,11 @@ class ObservedStep:
         """Whether the outcome is known."""
         return self.outcome >= 0
 
+    @property
+    def key(self) -> tuple[int, int] | None:
+        """Equal for steps of one model in which the same happened; None if the pair is not known."""
+        return None if self.pair < 0 else (self.pair, self.outcome)
+
 
 class EditedRows(ABC):
     """The edited rows of a step, for ``pairs`` (ascending): stored (`Rows`), or made when they are needed.

@@ -44,7 +44,7 @@ class _ExactPosterior:
 
     @property
     def key(self) -> Hashable:
-        return None if self.step.pair < 0 else (GumbelMax.name, self.step.pair, self.step.outcome)
+        return self.step.key
 
     def changes(self, candidates: Candidates) -> Ints:
         """Only rows that can lead to a state the observed row could have led to (the paper's Proposition 1)."""

@@ -99,7 +99,7 @@ def make_horizon(mdp: ModelRecord, seen: Observation, horizon: Any, then: Any) -
     """The horizon of an episode, checked; None if nothing is asked about after its record.
 
     By default it is that of the model, if that is longer and the record ends in an absorbing state. In a learned model
-    it is the end of the episode under usual practice.
+    without a horizon it is the end of the episode under usual practice.
     """
     if isinstance(then, str) and then not in ("best", "usual", "random"):
         raise QueryError(Problem(f"then is 'best', 'usual', 'random' or a policy, not {then!r}", value=then))
@@ -114,7 +114,7 @@ def make_horizon(mdp: ModelRecord, seen: Observation, horizon: Any, then: Any) -
         if mdp.horizon is not None and until > mdp.horizon:
             raise QueryError(f"the horizon {until:,} is more than that of the model ({mdp.horizon:,})")
         return Horizon(until, then)
-    if mdp.counts is not None:
+    if mdp.counts is not None and mdp.horizon is None:
         if not isinstance(then, str) or then == "random":
             message = "a policy that acts after the record needs a horizon: how many steps it acts for"
             raise QueryError(Problem(message, fix="give horizon="))

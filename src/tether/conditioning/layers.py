@@ -10,7 +10,7 @@ Rules, plans and evaluations all walk the same kind of graph. There are three su
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,7 +24,6 @@ from tether.conditioning.edited_rows import EditedRows, ObservedStep, Rows, span
 from tether.conditioning.lent_scratch import Scratch, borrowed, observed_weights
 from tether.conditioning.mechanism import NoisePosterior
 from tether.conditioning.on_demand import RowsOnDemand
-from tether.conditioning.row_cache import remembered
 from tether.model.form import Form, pair_states
 from tether.model.model_record import ModelRecord
 from tether.observation.path import Observation
@@ -135,13 +134,11 @@ class Graph:
 
 def replay(mdp: ModelRecord, posterior: NoisePosterior | None, pairs: Ints) -> Rows:
     """Counterfactual rows of ``pairs``; nominal ones if the outcome was not recorded."""
-    if posterior is None:
-        return Rows.nominal(mdp.form, pairs)
-    return remembered(mdp.form, posterior, pairs)
+    return Rows.nominal(mdp.form, pairs) if posterior is None else posterior.replay(mdp.form, pairs)
 
 
 class Walk:
-    """Walks through a model layer by layer, and scans each state only once.
+    """Walks through a model layer by layer; scans each state only once, and makes equal rows of equal steps once.
 
     A row can lead to a state of some observed support only if its nominal row does. So each state is scanned for such
     pairs once, when it is first met. The scratch of a walk is a few bytes per state, used only for states it meets;
@@ -160,6 +157,7 @@ class Walk:
         self._layer: Ints | None = None
         self._after = np.empty(0, dtype=np.int32)
         self._kept = 0
+        self._made: dict[Hashable, Rows] = {}
 
     def leave(self) -> None:
         """Leave the scratch as it was found: all zero."""
@@ -187,13 +185,19 @@ class Walk:
 
         Rows of a posterior without a key, which could not be made again, are stored in any case.
         """
-        form = self.mdp.form
+        form, key = self.mdp.form, None if posterior is None else posterior.key
+        known = self._made.get(key)
+        if known is not None and np.array_equal(known.pairs, pairs):
+            return known
         size = on_demand.ENTRY * int(np.sum(form.row_start[pairs + 1] - form.row_start[pairs]))
-        can_be_made_again = posterior is None or posterior.key is not None
+        can_be_made_again = posterior is None or key is not None
         if can_be_made_again and self._kept + size > on_demand.KEPT:
             return RowsOnDemand(form, posterior, pairs)
         self._kept += size
-        return replay(self.mdp, posterior, pairs)
+        rows = replay(self.mdp, posterior, pairs)
+        if key is not None:
+            self._made[key] = rows
+        return rows
 
     def onward(self, states: Ints, edits: EditedRows) -> Ints:
         """States that can follow ``states``, ascending; the same array if they are the same."""

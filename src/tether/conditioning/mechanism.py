@@ -44,7 +44,7 @@ class NoisePosterior(Protocol):
 
     @property
     def key(self) -> Hashable:
-        """Posteriors of the same model and mechanism with equal keys replay equal rows; None: they are not cached."""
+        """Posteriors of the same model and mechanism with equal keys replay equal rows; None: only this one does."""
         ...
 
     def changes(self, candidates: Candidates) -> Ints:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Hashable
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -54,20 +52,23 @@ def infer(mdp: ModelRecord, mechanism: Mechanism, step: ObservedStep) -> NoisePo
     """The noise of a recorded step; rows of a mechanism that is not built in are checked when they are replayed."""
     posterior = mechanism.infer(step)
     built_in = any(type(mechanism) is kind for kind, _ in _BUILT_IN.values())
-    return posterior if built_in else _CheckedPosterior(mdp, mechanism, step, posterior)
+    return posterior if built_in else _CheckedPosterior(mdp, step, posterior)
 
 
 class _CheckedPosterior:
-    """The posterior of somebody's own mechanism, with checked rows, and a key that no other mechanism has."""
+    """The posterior of somebody's own mechanism, with checked rows."""
 
-    def __init__(self, mdp: ModelRecord, mechanism: Mechanism, step: ObservedStep, posterior: NoisePosterior) -> None:
-        self._mdp, self._mechanism, self._step, self._posterior = mdp, mechanism, step, posterior
+    def __init__(self, mdp: ModelRecord, step: ObservedStep, posterior: NoisePosterior) -> None:
+        self._mdp, self._step, self._posterior = mdp, step, posterior
 
     @property
     def key(self) -> Hashable:
-        """The posterior's own key together with the mechanism; None: rows are not cached."""
-        own = self._posterior.key
-        return None if own is None else _key(self._mechanism, own)
+        """The posterior's own key; None, if it cannot be compared: equal rows are then made anew."""
+        try:
+            hash(self._posterior.key)
+        except TypeError:
+            return None
+        return self._posterior.key
 
     def changes(self, candidates: Candidates) -> Ints:
         """The pairs whose rows the posterior can alter."""
@@ -108,21 +109,6 @@ class _CheckedPosterior:
         )
         fix = "return rows of a causal model that agrees with the model and with the episode"
         return Problem(message, value=total, state=named, time=t, place=f"t = {t}", fix=fix)
-
-
-def _key(mechanism: Mechanism, key: Hashable) -> Hashable:
-    """A key for the rows of one mechanism; None if the mechanism cannot be compared: its rows are not cached.
-
-    The mechanism is referred to weakly, if it can be: one that holds a model would keep the model's own cache alive.
-    """
-    itself: Any = mechanism
-    with suppress(TypeError):  # slots without a place for weak references
-        itself = weakref.ref(mechanism)
-    try:
-        hash((itself, key))
-    except TypeError:
-        return None
-    return type(mechanism), itself, key
 
 
 def _among_nominal(form: Form, pairs: Ints, owner: Ints, after: Ints) -> Flags:

@@ -67,7 +67,7 @@ class _FunctionPosterior:
 
     @property
     def key(self) -> Hashable:
-        return None if self.step.pair < 0 else (self.step.pair, self.step.outcome)
+        return self.step.key
 
     def changes(self, candidates: Candidates) -> Ints:
         """Every row: what a function changes is known when it was asked."""

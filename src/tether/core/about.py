@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
-from tether._kernels.jit import kernel, piece
+from tether._kernels.jit import kernel
 from tether.core.backward import Choices, Problem
 from tether.core.batch import Edits, Layer, Model, Nodes
 from tether.core.follow import Visits
@@ -118,9 +118,8 @@ def measure(
         before = np.zeros((layer.size, width.n_ks * width.columns, 4))
         going = steps.at(t)
         going[t >= problem.ends] = -1
-        observed, pair, outcome = (
-            np.where(going >= 0, column[np.maximum(going, 0)], -1)
-            for column in (steps.action, steps.pair, steps.outcome)
+        seen, outcome = (
+            np.where(going >= 0, column[np.maximum(going, 0)], -1) for column in (steps.state, steps.outcome)
         )
         observed = steps.item(steps.action, t)
         slots = slots_for(layers[t + 1].nodes, model.n_states)
@@ -128,124 +127,102 @@ def measure(
             worth = _Worth(reward_at(t), by_entry, strength_of(t, part, numbers), problem.final, problem.discount)
             _measure_layer(
                 model, part.nodes, part.edits, layers[t + 1].nodes, slots, worth, chosen.of_node[nodes], chosen.on_path,
-                width, width_after, before[nodes], after, observed, pair, outcome, path,
+                width, width_after, before[nodes], after, observed, seen, outcome, path,
             )  # fmt: skip
         after, width_after = before, width
     return Measured(_ratio(path[..., _MOVED], path[..., _STEPS]), np.sqrt(path[..., 2]))
 
 
-_MOVED, _STEPS, _VALUE, _VARIANCE = 0, 1, 2, 3
-
-
-@kernel
-def _row(model: Model, nodes: Nodes, edits: Edits, node: int, number: int) -> Any:
-    """Where the row of a pair is: its place among the edits (-1 if nominal), and the first and last entry."""
-    at = nodes.offsets[node] + number
-    e = np.searchsorted(edits.position, at)
-    if e < edits.position.size and edits.position[e] == at:
-        r = edits.row[e]
-        return e, edits.start[r], edits.start[r + 1]
-    x = model.pair_start[nodes.states[node]] + number
-    return -1, model.row_start[x], model.row_start[x + 1]
-
-
-@kernel
-def _expect(
-    model: Model, nodes: Nodes, edits: Edits, slots: Ints, worth: _Worth, node: int, number: int, after: Floats,
-    column: int, out: Floats,
-) -> None:  # fmt: skip
-    """The four numbers of taking a pair: strength and steps from here on, value, and variance of the return."""
-    s = nodes.states[node]
-    x = model.pair_start[s] + number
-    e, start, stop = _row(model, nodes, edits, node, number)
-    next_state, probability = model.next_state, model.probability
-    if e >= 0:
-        next_state, probability = edits.next_state, edits.probability
-    base = 0
-    if nodes.runs.size > 0 and not (e >= 0 and edits.influenced[e] > 0):
-        base = (nodes.runs[node] + 1) * (model.pair_start.size - 1)
-    moved, steps, value, spread, square = 0.0, 0.0, 0.0, 0.0, 0.0
-    for turn in range(2):  # first the mean, then what differs from it
-        entry = model.row_start[x]
-        for i in range(start, stop):
-            reward = worth.reward[x] if not worth.by_entry else 0.0
-            if worth.by_entry:
-                while model.next_state[entry] != next_state[i]:
-                    entry += 1
-                reward = worth.reward[entry]
-            j, p = successor(slots, base, next_state[i]), probability[i]
-            gain = reward + worth.discount * after[j, column, 2]
-            if turn == 0:
-                value += p * gain
-                moved += p * after[j, column, 0]
-                steps += p * after[j, column, 1]
-                spread += p * after[j, column, 3]
-            else:
-                square += p * (gain - value) ** 2
-    out[0] = moved + (worth.strength[e] if e >= 0 else 0.0)
-    out[1] = steps + 1.0
-    out[2] = value
-    out[3] = square + worth.discount**2 * spread
+_MOVED, _STEPS, _VALUE = 0, 1, 2
 
 
 @kernel
 def _measure_layer(
     model: Model, nodes: Nodes, edits: Edits, after_nodes: Nodes, slots: Ints, worth: _Worth, choice: Ints,
-    on_path: Ints, width: _Columns, width_after: _Columns, before: Floats, after: Floats, observed: Ints, pair: Ints,
+    on_path: Ints, width: _Columns, width_after: _Columns, before: Floats, after: Floats, observed: Ints, seen: Ints,
     outcome: Ints, path: Floats,
 ) -> None:  # fmt: skip
-    out = np.empty(4)
-    for b in range(nodes.first.size - 1):
-        enter(after_nodes, b, model.pair_start.size - 1, slots)
-        on = -1
-        s_path = np.searchsorted(model.pair_start, pair[b], side="right") - 1 if pair[b] >= 0 else -1
-        for node in range(nodes.first[b], nodes.first[b + 1]):
-            s = nodes.states[node]
-            if s == s_path and on < 0:
-                on = node
-            if nodes.offsets[node] == nodes.offsets[node + 1]:
-                for c in range(before.shape[1]):
-                    before[node, c, 2] = worth.final[s]
+    """The numbers of each node for each k and c; and one step back on the observed path, for each k and m.
+
+    Each is that of one pair, which is chosen there: strength and steps from here on, value, and variance of the return.
+    On the path all changes are left; ``seen`` has its states, -1 if it has ended. It has strength, steps and variance.
+    """
+    # Records are unpacked first: reading a field within a loop would count references there.
+    pair_start, _, row_start, nominal_next, nominal = model
+    node_first, states, runs, offsets = nodes
+    position, row, influenced, edit_start, edit_next, edit_probability = edits
+    reward, by_entry, strength, final, discount = worth
+    n_states, asks, e, limits = pair_start.size - 1, width.n_ks * width.columns, 0, path.shape[2]
+    for b in range(node_first.size - 1):
+        enter(after_nodes, b, n_states, slots)
+        is_ahead = seen[b] >= 0
+        for node in range(node_first[b], node_first[b + 1]):
+            s, begin = states[node], offsets[node]
+            if begin == offsets[node + 1]:
+                for c in range(asks):
+                    before[node, c, 2] = final[s]
                 continue
             at_observed = find_pair(model, s, observed[b])
             free = observed[b] < 0 or (at_observed < 0 and is_absorbing(model, s))
-            for ki in range(width.n_ks):
-                of_k = min(ki, width_after.n_ks - 1) * width_after.columns
-                for c in range(width.columns):
-                    number = choice[node, ki * width.columns + c]
+            while e < position.size and position[e] < begin:
+                e += 1
+            of_path = 0
+            if is_ahead and s == seen[b]:  # of several nodes the first, with a run of 0
+                is_ahead, of_path = False, path.shape[1] * limits
+            for ask in range(asks + of_path):
+                is_path = ask >= asks
+                if is_path:
+                    ki, left = (ask - asks) // limits, (ask - asks) % limits
+                    number = int(on_path[b, ki])
+                    if left < limits - 1:
+                        number = int(
+                            choice[node, min(ki, width.n_ks - 1) * width.columns + min(left, width.columns - 1)]
+                        )
+                    if number == at_observed and outcome[b] >= 0:
+                        path[b, ki, left, 2] *= discount**2
+                        continue
+                else:
+                    ki, left = ask // width.columns, ask % width.columns
+                    number = int(choice[node, ask])
                     if number < 0:
                         continue  # nothing is allowed, so a plan never gets here
-                    left = c if free or number == at_observed else c - 1
-                    column = of_k + min(left, width_after.columns - 1)
-                    _expect(model, nodes, edits, slots, worth, node, number, after, column, out)
-                    before[node, ki * width.columns + c] = out
-        if on >= 0:
-            _measure_path(
-                model, nodes, edits, slots, worth, choice, on_path, width, width_after, after, b, on,
-                pair[b] - model.pair_start[s_path], outcome[b] >= 0, path, out,
-            )  # fmt: skip
-
-
-@piece
-def _measure_path(
-    model: Model, nodes: Nodes, edits: Edits, slots: Ints, worth: _Worth, choice: Ints, on_path: Ints, width: _Columns,
-    width_after: _Columns, after: Floats, b: int, node: int, at_observed: int, is_known: bool, path: Floats,
-    out: Floats,
-) -> None:  # fmt: skip
-    """One step back on the observed path, where all changes are left; path has strength, steps and variance."""
-    most = path.shape[2] - 1
-    for ki in range(path.shape[1]):
-        of_k = min(ki, width_after.n_ks - 1) * width_after.columns
-        for m in range(most + 1):
-            number = on_path[b, ki]
-            if m < most:
-                number = choice[node, min(ki, width.n_ks - 1) * width.columns + min(m, width.columns - 1)]
-            if number == at_observed and is_known:
-                path[b, ki, m, 2] *= worth.discount**2
-                continue
-            left = m if number == at_observed else m - 1
-            column = of_k + min(left, width_after.columns - 1)
-            _expect(model, nodes, edits, slots, worth, node, number, after, column, out)
-            path[b, ki, m, 0] = out[0] if number != at_observed else 0.0
-            path[b, ki, m, 1] = out[1] if number != at_observed else 0.0
-            path[b, ki, m, 2] = out[3]
+                m = left
+                if number != at_observed and (is_path or not free):
+                    left -= 1
+                column = min(ki, width_after.n_ks - 1) * width_after.columns + min(left, width_after.columns - 1)
+                x, at, base = pair_start[s] + number, e, 0
+                while at < position.size and position[at] < begin + number:
+                    at += 1
+                is_edited = at < position.size and position[at] == begin + number
+                if runs.size > 0 and not (is_edited and influenced[at] > 0):
+                    base = (runs[node] + 1) * n_states
+                next_state, probability, start, stop = nominal_next, nominal, row_start[x], row_start[x + 1]
+                moved, steps, value, spread, square = 0.0, 1.0, 0.0, 0.0, 0.0
+                if is_edited:
+                    next_state, probability, moved = edit_next, edit_probability, strength[at]
+                    start, stop = edit_start[row[at]], edit_start[row[at] + 1]
+                for turn in range(2):  # first the mean, then what differs from it
+                    entry = row_start[x]
+                    for i in range(start, stop):
+                        gain = 0.0 if by_entry else reward[x]
+                        if by_entry:
+                            while nominal_next[entry] != next_state[i]:
+                                entry += 1
+                            gain = reward[entry]
+                        j, p = successor(slots, base, next_state[i]), probability[i]
+                        gain += discount * after[j, column, 2]
+                        if turn == 0:
+                            value += p * gain
+                            moved += p * after[j, column, 0]
+                            steps += p * after[j, column, 1]
+                            spread += p * after[j, column, 3]
+                        else:
+                            square += p * (gain - value) ** 2
+                spread = square + discount**2 * spread
+                if is_path:
+                    path[b, ki, m, 0] = moved if number != at_observed else 0.0
+                    path[b, ki, m, 1] = steps if number != at_observed else 0.0
+                    path[b, ki, m, 2] = spread
+                else:
+                    before[node, ask, 0], before[node, ask, 1] = moved, steps
+                    before[node, ask, 2], before[node, ask, 3] = value, spread

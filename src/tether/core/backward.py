@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
 from tether._kernels.scratch import scratch_array
-from tether.core.batch import NO_EDITS, NO_RUNS, Layer, Model, Nodes, Steps
-from tether.core.plan import ROUNDING, Goal, Limits, Numbers, OnPath, find_pair, plan_layer
+from tether.core.batch import NO_EDITS, NO_RUNS, Layer, Model, Nodes, Reached, Steps
+from tether.core.plan import ROUNDING, Goal, Limits, Numbers, OnPath, plan_layer
 
 __all__ = ["Choices", "Problem", "Solved", "UncertainError", "solve"]
 
@@ -56,7 +56,7 @@ class Problem:
 
     model: Model
     steps: Steps
-    layers: list[Layer]
+    layers: Sequence[Reached]
     kappa: list[Ints]
     ks: Ints
     m: int
@@ -160,18 +160,19 @@ def _numbers(problem: Problem, T: int, t: int, last_k: int, n_ks: int, *, sized:
     return Numbers(n_ks, max(1, min(problem.m, T - t + 1)), int(sized))
 
 
-def _wanted(problem: Problem, layer: Layer, observed: Ints, numbers: Numbers, path: OnPath) -> Ints | None:
+def _wanted(problem: Problem, layer: Reached, observed: Ints, numbers: Numbers, path: OnPath) -> Ints | None:
     """The edits that planning needs, by number; None for all of them.
 
     With no change left off the path, these are the edits of the observed action and of the state on the path; and of
     absorbing states without that action.
     """
-    if numbers.columns > 1 or type(layer) is Layer:
+    if numbers.columns > 1 or isinstance(layer, Layer):
         return None
-    model, node = problem.model, layer.node_of(layer.edits.position)
-    states, pairs = layer.nodes.states[node], layer.pairs(problem.model, layer.edits.position)
+    model, node = problem.model, layer.node_of(layer.position)
+    states, pairs = layer.nodes.states[node], layer.pairs(problem.model, layer.position)
     on_path = np.searchsorted(model.pair_start, path.pair[0], side="right") - 1
-    free = np.array([find_pair(model, s, observed[0]) < 0 for s in layer.nodes.states])
+    free = np.ones(layer.size, np.bool_)
+    free[layer.node_of(np.flatnonzero(model.pair_action[layer.pairs(model)] == observed[0]))] = False
     return np.flatnonzero((model.pair_action[pairs] == observed[0]) | (states == on_path) | free[node])
 
 

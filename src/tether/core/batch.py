@@ -11,6 +11,7 @@ store (`tether.core.rows`); a layer names the positions of its edited pairs, asc
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,7 +20,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 
-__all__ = ["NO_EDITS", "NO_RUNS", "Edits", "Layer", "Model", "Nodes", "Steps", "StuckError", "starts"]
+__all__ = ["NO_EDITS", "NO_RUNS", "Edits", "Layer", "Model", "Nodes", "Reached", "Steps", "StuckError", "starts"]
 
 
 class StuckError(Exception):
@@ -119,19 +120,38 @@ class Edits(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Layer:
-    """Nodes and edited pairs at one time. All arrays are read-only: kernels are compiled for one kind of array.
+class Reached(ABC):
+    """What is reached at one time: the nodes, and which of their pairs are edited; the rows come in parts.
 
-    ``numbers`` are the numbers of the edits where they were numbered, if not 0, 1, 2, …
+    Kernels take a `Layer`, which has all its rows. Rows that are too many to be kept are made a part at a time.
     """
 
     nodes: Nodes
-    edits: Edits
-    numbers: Ints | None = None
 
-    def __post_init__(self) -> None:
-        for array in (*self.nodes, *self.edits):
-            array.flags.writeable = False
+    @property
+    @abstractmethod
+    def position(self) -> Ints:
+        """The edited pairs, by position among the pairs, ascending."""
+
+    @property
+    @abstractmethod
+    def influenced(self) -> Ints:
+        """Which of the edited pairs are influenced."""
+
+    @abstractmethod
+    def parts(self, wanted: Ints | None = None) -> Iterator[tuple[slice, Ints | slice, Layer]]:
+        """Its parts: their nodes, their edits (by number), and each part as a layer.
+
+        Where rows are made when they are needed, these are the ``wanted`` ones (by number; by default all).
+        """
+
+    @abstractmethod
+    def whole(self) -> Layer:
+        """The layer with all its rows."""
+
+    @abstractmethod
+    def uniform(self, near: Ints, kappa: Ints) -> Reached:
+        """Itself, or a layer with shorter rows if all nodes of the next layer have the same distance and κ."""
 
     @property
     def size(self) -> int:
@@ -142,23 +162,6 @@ class Layer:
     def n_pairs(self) -> int:
         """How many pairs the nodes have."""
         return int(self.nodes.offsets[-1])
-
-    def parts(self, wanted: Ints | None = None) -> Iterator[tuple[slice, Ints | slice, Layer]]:
-        """The layer in parts: their nodes, their edits (by number), and each part as a layer; here in one part.
-
-        A layer that makes its rows when they are needed makes those that are ``wanted`` (by number; by default all).
-        """
-        del wanted
-        yield slice(0, self.size), slice(None) if self.numbers is None else self.numbers, self
-
-    def whole(self) -> Layer:
-        """The layer with all its rows."""
-        return self
-
-    def uniform(self, near: Ints, kappa: Ints) -> Layer:
-        """The layer, or one with shorter rows if all nodes of the next layer have the same distance and κ."""
-        del near, kappa
-        return self
 
     def episode(self) -> Ints:
         """The episode of each node."""
@@ -180,6 +183,45 @@ class Layer:
         at = np.arange(self.n_pairs) if positions is None else positions
         node = self.node_of(at)
         return model.pair_start[self.nodes.states[node]] + at - self.nodes.offsets[node]
+
+
+@dataclass(frozen=True, eq=False)
+class Layer(Reached):
+    """Nodes and edited pairs at one time, with their rows. All arrays are read-only: kernels take one kind of array.
+
+    ``numbers`` are the numbers of the edits where they were numbered, if not 0, 1, 2, …
+    """
+
+    edits: Edits
+    numbers: Ints | None = None
+
+    def __post_init__(self) -> None:
+        for array in (*self.nodes, *self.edits):
+            array.flags.writeable = False
+
+    @property
+    def position(self) -> Ints:
+        """The edited pairs, by position among the pairs, ascending."""
+        return self.edits.position
+
+    @property
+    def influenced(self) -> Ints:
+        """Which of the edited pairs are influenced."""
+        return self.edits.influenced
+
+    def parts(self, wanted: Ints | None = None) -> Iterator[tuple[slice, Ints | slice, Layer]]:
+        """The layer as its only part: its rows are there anyway."""
+        del wanted
+        yield slice(0, self.size), slice(None) if self.numbers is None else self.numbers, self
+
+    def whole(self) -> Layer:
+        """The layer itself."""
+        return self
+
+    def uniform(self, near: Ints, kappa: Ints) -> Layer:
+        """The layer itself."""
+        del near, kappa
+        return self
 
 
 NO_RUNS = np.empty(0, np.int32)

@@ -73,9 +73,10 @@ class Hidden(NamedTuple):
 class Taken(NamedTuple):
     """The pairs that are taken, those of time t and episode b from ``start[t, b]`` on, in the order of their states.
 
-    If ``start`` has two columns, all episodes share them. ``changes`` are those left, ``run`` the uninfluenced steps
-    just passed. Pairs that make a run end are ``influenced``, by time and episode in the same way; if ``by_support``,
-    these and all that can lead where the observed pair could have led. There are less than ``n_runs`` runs.
+    If they are ``shared``, those of the first are those of all episodes. ``changes`` are those left, ``run`` the
+    uninfluenced steps just passed. Pairs that make a run end are ``influenced``, by time and episode in the same way;
+    if ``by_support``, these and all that can lead where the observed pair could have led. There are less than
+    ``n_runs`` runs.
     """
 
     start: Ints
@@ -88,6 +89,7 @@ class Taken(NamedTuple):
     influenced: Ints
     by_support: bool
     n_runs: int
+    shared: bool
 
 
 def taken_by_plans(
@@ -114,7 +116,7 @@ def taken_by_plans(
     return Taken(
         np.array(start).reshape(-1, len(steps) + 1), state, changes, runs, pair, np.ones(pair.size),
         np.array(influenced_start, np.int64).reshape(-1, len(steps) + 1), np.concatenate(influenced), by_support,
-        steps.longest + 2 if with_runs else 1,
+        steps.longest + 2 if with_runs else 1, False,
     )  # fmt: skip
 
 
@@ -148,7 +150,7 @@ def taken_by_policy(model: Model, steps: Steps, decide: Callable[[int, Ints], tu
     state, pair, share = (np.concatenate(column) for column in zip(*columns, strict=True))
     zero, none = np.zeros(pair.size, np.int64), np.empty(0, np.int64)
     of_runs = np.empty((0, len(steps) + 1), np.int64), none
-    return Taken(np.array(start), state.astype(np.int64), zero, zero, pair, share, *of_runs, True, 1)
+    return Taken(np.array(start), state.astype(np.int64), zero, zero, pair, share, *of_runs, True, 1, True)
 
 
 def worst_values(
@@ -236,7 +238,7 @@ def _onward(
     run = 0
     if n_runs > 1:
         low, high = taken.influenced_start[t, b], taken.influenced_start[t, b + 1]
-        at = low + first_from(taken.influenced[low:high], pair)
+        at = first_from(taken.influenced, low, high, pair)
         is_influenced = at < high and taken.influenced[at] == pair
         if not is_influenced and not (taken.by_support and _meets(model, pair, observed)):
             run = memory % n_runs + 1
@@ -248,10 +250,10 @@ def _options(
     model: Model, taken: Taken, t: int, b: int, s: int, memory: int, action: int, left: int
 ) -> tuple[Any, Any]:
     """The first option of a node, and how many there are: places in ``taken``; `_ALL`; or -2 - pair for one pair."""
-    shared = taken.start.shape[1] == 2
-    low, high = taken.start[t, 0 if shared else b], taken.start[t, 1 if shared else b + 1]
-    v = low + first_from(taken.state[low:high], s)
-    if shared:
+    of = 0 if taken.shared else b
+    low, high = taken.start[t, of], taken.start[t, of + 1]
+    v = first_from(taken.state, low, high, s)
+    if taken.shared:
         first = v
         while v < high and taken.state[v] == s:
             v += 1
@@ -346,8 +348,8 @@ def _worst_of_pair(
             least, most = 1.0, 1.0
         for e in range(n):
             ends[0, e], ends[1, e] = least * model.probability[low + e], most * model.probability[low + e]
-    nominal = Nominal(model.next_state[low:high], model.probability[low:high], ends[0, :n], ends[1, :n], 0.0)
-    return extreme_row(nominal, row.value, n, x, step, kind, 1.0, limits, row)
+    nominal = Nominal(model.next_state, model.probability, low, ends[0], ends[1], 0, 0.0)
+    return extreme_row(nominal, row.value, 0, n, x, step, kind, 1.0, limits, row)
 
 
 @piece

@@ -126,7 +126,7 @@ def _changes_left(
             begin, end, first = offset[node], offset[node + 1], pair_start[state[node]]
             if left[node] < 0 or begin == end:
                 continue
-            e, at_observed = first_from(position, begin), find_pair(model, state[node], observed[b])
+            e, at_observed = first_from(position, 0, position.size, begin), find_pair(model, state[node], observed[b])
             for at in range(begin, end):
                 if left[node] == 0 and at_observed >= 0 and at - begin != at_observed:
                     continue
@@ -298,12 +298,15 @@ def links(
     else:
         reward = rewards[pairs][owner]
     share = visits.mass / here.mass[source]
-    return Links(source[owner], target, share[owner] * chance, reward)
+    some = target >= 0  # the probability of others is so small that it is 0 as a number
+    return Links(source[owner][some], target[some], (share[owner] * chance)[some], reward[some])
 
 
 def _places(occupied: Occupied, most: int, node: Ints, changes: Ints) -> Ints:
-    """Where some nodes with changes left are among those that are occupied."""
-    return np.searchsorted(occupied.node * (most + 1) + occupied.changes, node * (most + 1) + changes)
+    """Where some nodes with changes left are among those that are occupied; -1 for the others."""
+    keys, wanted = occupied.node * (most + 1) + occupied.changes, node * (most + 1) + changes
+    found = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
+    return np.where(keys[found] == wanted, found, -1)
 
 
 def _find_nodes(layer: Layer, episode: Ints, state: Ints, run: Ints, n_states: int) -> Ints:
@@ -355,7 +358,7 @@ def _take_choices(
         s, c = state[node[i]], changes[i]
         number = on_path[b] if c == most else np.int64(of_node[node[i], min(c, of_node.shape[1] - 1)])
         at = offset[node[i]] + number
-        e = first_from(edited, at)
+        e = first_from(edited, 0, edited.size, at)
         out_node[n], out_changes[n], position[n], out_mass[n] = node[i], c, at, mass[i]
         edit[n] = e if e < edited.size and edited[e] == at else -1
         changed[n] = is_change(model, s, number, observed[b])
@@ -386,7 +389,7 @@ def _take_pairs(
         low = pair_start[state[node[i]]]
         for j in range(begin[which[i]], begin[which[i] + 1]):
             at = offset[node[i]] + pairs[j] - low
-            e = first_from(edited, at)
+            e = first_from(edited, 0, edited.size, at)
             out[n], position[n], weight[n] = node[i], at, mass[i] * share[j]
             edit[n] = e if e < edited.size and edited[e] == at else -1
             changed[n] = is_change(model, state[node[i]], pairs[j] - low, observed[b])

@@ -91,7 +91,7 @@ def _gather_nodes(
     node_first, state, _, offset = nodes
     position, row, influenced, edit_start, edit_next, _ = edits
     n_edits = position.size
-    e = first_from(position, offset[low]) if low < high else 0
+    e = first_from(position, 0, n_edits, offset[low]) if low < high else 0
     for b in range(node_first.size - 1):
         if enters:
             _enter_levels(after, b, near_after, kappa_after, levels)
@@ -161,24 +161,27 @@ def spread(model: Model, layer: Layer, after: Nodes, reach: Ints, kappa: Ints) -
 def _spread(
     model: Model, nodes: Nodes, edits: Edits, after: Nodes, reach: Ints, kappa: Ints, slots: Ints, out: Ints
 ) -> None:
-    n_states, with_runs, e = model.pair_start.size - 1, nodes.runs.size > 0, 0
-    longest = slots.size // n_states - 1
-    for b in range(nodes.first.size - 1):
+    pair_start, _, row_start, nominal_next, _ = model
+    node_first, states, runs, offsets = nodes
+    position, row, influenced, edit_start, edit_next, _ = edits
+    n_states, e = pair_start.size - 1, 0
+    longest = slots.size - n_states
+    for b in range(node_first.size - 1):
         enter(after, b, n_states, slots)
-        for node in range(nodes.first[b], nodes.first[b + 1]):
-            begin, first = nodes.offsets[node], model.pair_start[nodes.states[node]]
-            for at in range(begin, nodes.offsets[node + 1]):
+        for node in range(node_first[b], node_first[b + 1]):
+            begin, first = offsets[node], pair_start[states[node]]
+            for at in range(begin, offsets[node + 1]):
                 from_k = max(reach[node], kappa[at])
-                is_edited = e < edits.position.size and edits.position[e] == at
+                is_edited = e < position.size and position[e] == at
                 base = 0
-                if with_runs and not (is_edited and edits.influenced[e] > 0):
-                    base = (nodes.runs[node] + 1) * n_states
-                if from_k < FAR and (base == 0 or base <= longest * n_states):
-                    next_state, r = model.next_state, first + at - begin
-                    start, stop = model.row_start[r], model.row_start[r + 1]
+                if runs.size > 0 and not (is_edited and influenced[e] > 0):
+                    base = (runs[node] + 1) * n_states
+                if from_k < FAR and (base == 0 or base <= longest):
+                    next_state, r = nominal_next, first + at - begin
+                    start, stop = row_start[r], row_start[r + 1]
                     if is_edited:
-                        next_state, r = edits.next_state, edits.row[e]
-                        start, stop = edits.start[r], edits.start[r + 1]
+                        next_state, r = edit_next, row[e]
+                        start, stop = edit_start[r], edit_start[r + 1]
                     for i in range(start, stop):
                         j = successor(slots, base, next_state[i])
                         out[j] = min(out[j], from_k)

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether._kernels.jit import kernel
+from tether._kernels.jit import kernel, piece
 from tether._kernels.order import first_from, sort_by
 from tether.core.batch import Model
 
@@ -45,160 +45,20 @@ _SMALLEST = 5e-324
 
 
 @kernel
-def _add(total: float, low: float, x: float) -> tuple[float, float]:
-    """Add ``x`` to a compensated sum (Neumaier); its value is ``total + low``."""
+def _add(sums: Floats, which: int, x: float) -> None:
+    """Add ``x`` to a compensated sum (Neumaier): its value is ``sums[which] + sums[which + 1]``."""
+    total = sums[which]
     moved = total + x
+    sums[which] = moved
     if total >= x:
-        return moved, low + ((total - moved) + x)
-    return moved, low + ((x - moved) + total)
-
-
-@kernel
-def _can_win(p: float, q: float, p_o: float, q_o: float) -> bool:
-    """Whether r = p / q < p_o / q_o = r_o beyond rounding, for p > 0 and an r_o that is infinite or overflows.
-
-    The inverse ratios are compared: q / p cannot underflow, because p ≤ 1.
-    """
-    return q_o == 0.0 or q / p * (1.0 - _SAME_RATIO) > q_o / p_o
-
-
-@kernel
-def _bound(p_o: float, q_o: float) -> float:
-    """The bound below which r_j must be for j to win; if it is ∞, `_can_win` decides."""
-    r_o = p_o / q_o if q_o > 0.0 else np.inf
-    return r_o * (1.0 - _SAME_RATIO)
-
-
-@kernel
-def _possible(
-    next_state: Ints, probability: Floats, low: int, high: int, weight: Floats, is_certain: bool, o: int, p_o: float
-) -> int:
-    """How many outcomes of a row stay possible; -1 if the row is not influenced.
-
-    ``is_certain``: the observed row has one outcome. ``o``: the entry of the observed outcome, -1 if q_o = 0.
-    """
-    if is_certain or high - low == 1:  # p_o == 1.0 does not say so: beside an outcome of 1e-300, p_o rounds to 1
-        return -1
-    q_o = probability[o] if o >= 0 else 0.0
-    possible = 0
-    overlap = 0
-    bound = _bound(p_o, q_o)
-    if bound < np.inf:  # then o ≥ 0: o itself is possible and is counted apart, because r_o > bound
-        for e in range(low, high):
-            p, q = weight[next_state[e]], probability[e]
-            possible += int(p / q < bound)
-        return possible + 1
-    lowest, highest = np.inf, 0.0
-    for e in range(low, high):
-        p, q = weight[next_state[e]], probability[e]
-        if p == 0.0:
-            possible += 1
-            continue
-        overlap += 1
-        r = p / q
-        lowest, highest = min(lowest, r), max(highest, r)
-        if e == o or _can_win(p, q, p_o, q_o):
-            possible += 1
-    if o < 0 and overlap == 0:
-        return -1
-    # A ratio that overflows differs from the others: no row has only outcomes of 1e-310.
-    if o < 0 and overlap == high - low and highest < np.inf and highest - lowest <= _SAME_RATIO * highest:
-        return -1
-    return possible
-
-
-@kernel
-def _row(
-    next_state: Ints,
-    probability: Floats,
-    low: int,
-    high: int,
-    weight: Floats,
-    o: int,
-    p_o: float,
-    begin: int,
-    out_next: Ints,
-    out: Floats,
-    ratio: Floats,
-    item: Ints,
-    height: Floats,
-) -> float:
-    """Write one counterfactual row from ``begin`` on; returns its total variation to the nominal row.
-
-    ``ratio``, ``item`` and ``height`` are scratch, at least as long as the row.
-    """
-    q_o = probability[o] if o >= 0 else 0.0
-    ratio_o = p_o / q_o if o >= 0 else np.inf
-    bound = _bound(p_o, q_o)
-    # Outcomes with 0 < r_j < r_o are collected. Those outside the support of p have r_j = 0: -q_j is written for now.
-    base, base_low = 0.0, 0.0
-    end = begin
-    n = 0
-    at_o = -1
-    for e in range(low, high):
-        p, q = weight[next_state[e]], probability[e]
-        if p == 0.0:
-            base, base_low = _add(base, base_low, q)
-            out[end] = -q
-        elif e == o:
-            at_o = end
-        elif p / q < bound or (bound == np.inf and _can_win(p, q, p_o, q_o)):
-            if p / q < np.inf:
-                ratio[end - begin] = p / q
-                item[n] = end - begin
-                n += 1
-                out[end] = q
-            else:  # its probability is about q_j² / p_j, which underflows
-                out[end] = _SMALLEST
-        else:
-            continue
-        out_next[end] = next_state[e]
-        end += 1
-    sort_by(ratio, item[:n])
-    # D at each r_j, from left to right: 1 - Σ p_i + r_j·Σ q_i over all i with r_i ≤ r_j.
-    slope, slope_low = base + base_low, 0.0
-    gone, gone_low = 0.0, 0.0
-    for i in range(n):
-        place = begin + item[i]
-        slope, slope_low = _add(slope, slope_low, out[place])
-        gone, gone_low = _add(gone, gone_low, weight[out_next[place]])
-        height[i] = (1.0 - (gone + gone_low)) + (slope + slope_low) * ratio[item[i]]
-    if ratio_o < _HUGE:
-        right, rest = ratio_o, 0.0
-        height_right = (1.0 - (gone + gone_low)) + (slope + slope_low) * ratio_o
-        out[at_o] = max(1.0 / height_right, _SMALLEST)
+        sums[which + 1] += (total - moved) + x
     else:
-        # Beyond the last r_j the slope of D is Σ q = 1, and the tail of F is 1 / D.
-        right = ratio[item[n - 1]] if n > 0 else 0.0
-        height_right = height[n - 1] if n > 0 else 1.0
-        rest = 1.0 / height_right
-        if o >= 0:  # q_o is so small that D(r_o) overflows
-            out[at_o] = q_o
-    # q_j·(F(r_o) - F(r_j)), from right to left; then F(r_o) - F(0).
-    rest_low = 0.0
-    for i in range(n - 1, -1, -1):
-        place, left = begin + item[i], ratio[item[i]]
-        rest, rest_low = _add(rest, rest_low, (right - left) / height[i] / height_right)
-        right, height_right = left, height[i]
-        out[place] = max(out[place] * (rest + rest_low), _SMALLEST)
-    rest, rest_low = _add(rest, rest_low, right / height_right)
-    total, total_low = 0.0, 0.0
-    for i in range(begin, end):
-        if out[i] < 0.0:
-            out[i] = max(-out[i] * (rest + rest_low), _SMALLEST)
-        total, total_low = _add(total, total_low, out[i])
-    total += total_low
-    distance = 0.0
-    i = begin
-    for e in range(low, high):
-        if i < end and out_next[i] == next_state[e]:
-            if out[i] > _SMALLEST:
-                out[i] /= total
-            distance += abs(out[i] - probability[e])
-            i += 1
-        else:
-            distance += probability[e]
-    return 0.5 * distance
+        sums[which + 1] += (x - moved) + total
+
+
+_BASE, _SLOPE, _GONE, _REST, _TOTAL = 0, 2, 4, 6, 8
+SUMS = 10
+"""The first items of ``height`` are the five compensated sums; the heights follow."""
 
 
 @kernel
@@ -208,23 +68,97 @@ def row_of_pair(
 ) -> tuple[int, float]:  # fmt: skip
     """Write the counterfactual row of a pair from ``begin`` on; returns how many outcomes it has, and its strength.
 
-    ``weight`` has the observed row by state, ``is_certain`` says that it has one outcome; the last three are scratch.
+    ``weight`` has the observed row by state, ``is_certain`` says that it has one outcome. The last three are scratch,
+    at least as long as the row, ``height`` by `SUMS` longer. Strength is the total variation to the nominal row.
     """
     low, high = row_start[pair], row_start[pair + 1]
-    possible, o, p_o = -1, -1, 0.0
-    if outcome >= 0:
-        o, p_o = low + first_from(nominal_next[low:high], outcome), weight[outcome]
-        o = o if o < high and nominal_next[o] == outcome else -1
-        possible = _possible(nominal_next, nominal, low, high, weight, is_certain, o, p_o)
-    if possible < 0:
+    o, p_o, q_o = high, 0.0, 0.0  # the entry of the observed outcome; ``high`` if q_o = 0
+    # p_o == 1.0 does not say that the row is certain: beside an outcome of 1e-300, p_o rounds to 1.
+    influenced = outcome >= 0 and not is_certain and high - low > 1
+    if influenced:
+        o, p_o = first_from(nominal_next, low, high, outcome), weight[outcome]
+        if o < high and nominal_next[o] == outcome:
+            q_o = nominal[o]
+        else:
+            o = high
+    ratio_o = p_o / q_o if q_o > 0.0 else np.inf
+    bound = ratio_o * (1.0 - _SAME_RATIO)  # below it r_j must be for j to win; if it is ∞, inverse ratios are compared
+    # Outcomes with 0 < r_j < r_o are collected. Those outside the support of p have r_j = 0: -q_j is written for now.
+    sums = height
+    for i in range(SUMS):
+        sums[i] = 0.0
+    n, nothing = np.int64(0), np.int64(0)  # as literals they would be types of their own: sorting is compiled for each
+    end, at_o, overlap, lowest, highest = begin, begin, 0, np.inf, 0.0
+    for e in range(low, high if influenced else low):
+        p, q = weight[nominal_next[e]], nominal[e]
+        r = p / q
+        if p == 0.0:
+            _add(sums, _BASE, q)
+            probability[end] = -q
+        else:
+            overlap += 1
+            lowest, highest = min(lowest, r), max(highest, r)
+            if e == o:
+                at_o = end
+            # Beyond rounding, for an r_o that is infinite or overflows: q / p cannot underflow, because p ≤ 1.
+            elif r < bound or (bound == np.inf and (q_o == 0.0 or q / p * (1.0 - _SAME_RATIO) > q_o / p_o)):
+                probability[end] = _SMALLEST  # for a ratio that overflows: it is about q_j² / p_j, which underflows
+                if r < np.inf:
+                    ratio[end - begin] = r
+                    item[n] = end - begin
+                    n += 1
+                    probability[end] = q
+            else:
+                continue
+        next_state[end] = nominal_next[e]
+        end += 1
+    # A ratio that overflows differs from the others: no row has only outcomes of 1e-310.
+    same = overlap == high - low and highest < np.inf and highest - lowest <= _SAME_RATIO * highest
+    if not influenced or (o == high and (overlap == 0 or same)):
         for e in range(low, high):
             next_state[begin + e - low] = nominal_next[e]
             probability[begin + e - low] = nominal[e]
         return high - low, 0.0
-    strength = _row(
-        nominal_next, nominal, low, high, weight, o, p_o, begin, next_state, probability, ratio, item, height
-    )
-    return possible, strength
+    sort_by(ratio, item, nothing, n)
+    # D at each r_j, from left to right: 1 - Σ p_i + r_j·Σ q_i over all i with r_i ≤ r_j.
+    sums[_SLOPE] = sums[_BASE] + sums[_BASE + 1]
+    for i in range(n):
+        place = begin + item[i]
+        _add(sums, _SLOPE, probability[place])
+        _add(sums, _GONE, weight[next_state[place]])
+        height[SUMS + i] = (1.0 - (sums[_GONE] + sums[_GONE + 1])) + (sums[_SLOPE] + sums[_SLOPE + 1]) * ratio[item[i]]
+    if ratio_o < _HUGE:
+        right = ratio_o
+        height_right = (1.0 - (sums[_GONE] + sums[_GONE + 1])) + (sums[_SLOPE] + sums[_SLOPE + 1]) * ratio_o
+        probability[at_o] = max(1.0 / height_right, _SMALLEST)
+    else:
+        # Beyond the last r_j the slope of D is Σ q = 1, and the tail of F is 1 / D.
+        right = ratio[item[n - 1]] if n > 0 else 0.0
+        height_right = height[SUMS + n - 1] if n > 0 else 1.0
+        sums[_REST] = 1.0 / height_right
+        if o < high:  # q_o is so small that D(r_o) overflows
+            probability[at_o] = q_o
+    # q_j·(F(r_o) - F(r_j)), from right to left; then F(r_o) - F(0).
+    for i in range(n - 1, -1, -1):
+        place, left = begin + item[i], ratio[item[i]]
+        _add(sums, _REST, (right - left) / height[SUMS + i] / height_right)
+        right, height_right = left, height[SUMS + i]
+        probability[place] = max(probability[place] * (sums[_REST] + sums[_REST + 1]), _SMALLEST)
+    _add(sums, _REST, right / height_right)
+    for i in range(begin, end):
+        if probability[i] < 0.0:
+            probability[i] = max(-probability[i] * (sums[_REST] + sums[_REST + 1]), _SMALLEST)
+        _add(sums, _TOTAL, probability[i])
+    total, distance, i = sums[_TOTAL] + sums[_TOTAL + 1], 0.0, begin
+    for e in range(low, high):
+        if i < end and next_state[i] == nominal_next[e]:
+            if probability[i] > _SMALLEST:
+                probability[i] /= total
+            distance += abs(probability[i] - nominal[e])
+            i += 1
+        else:
+            distance += nominal[e]
+    return end - begin, 0.5 * distance
 
 
 class Seen(NamedTuple):
@@ -258,7 +192,7 @@ def gumbel_rows(
     longest = 0
     for x in pairs:
         longest = max(longest, row_start[x + 1] - row_start[x])
-    ratio, height, item = np.empty(longest), np.empty(longest), np.empty(longest, np.int64)
+    ratio, height, item = np.empty(longest), np.empty(SUMS + longest), np.empty(longest, np.int64)
     start[0] = 0
     for i in range(pairs.size):
         if i == 0 or which[i] != which[i - 1]:
@@ -273,7 +207,7 @@ def gumbel_rows(
             _set_weights(seen, which[i], weight, 0.0)
 
 
-@kernel
+@piece
 def _set_weights(seen: Seen, which: int, weight: Floats, factor: float) -> None:
     for e in range(seen.start[which], seen.start[which + 1]):
         weight[seen.next_state[e]] = factor * seen.probability[e]

@@ -19,7 +19,7 @@ import numba
 import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints, read_only
-from tether._kernels.jit import kernel, parallel_kernel
+from tether._kernels.jit import kernel, parallel_kernel, piece
 from tether._kernels.order import first_from
 from tether._kernels.parallel import CHUNKS, use_cores
 from tether.core.batch import Edits, Layer, Model, Nodes
@@ -127,7 +127,7 @@ def plan_layer(
     return _plan_nodes(*arrays, choice, path, 0, layer.size if with_nodes else 0, True)
 
 
-@kernel
+@piece
 def find_pair(model: Model, s: Any, action: Any) -> Any:
     """The number of an action among the pairs of a state, -1 if it is not available."""
     begin, end = model.pair_start[s], model.pair_start[s + 1]
@@ -140,7 +140,7 @@ def find_pair(model: Model, s: Any, action: Any) -> Any:
     return -1
 
 
-@kernel
+@piece
 def is_absorbing(model: Model, s: Any) -> Any:
     """Whether every action of a state leads back to it for certain."""
     for x in range(model.pair_start[s], model.pair_start[s + 1]):
@@ -150,7 +150,7 @@ def is_absorbing(model: Model, s: Any) -> Any:
     return model.pair_start[s] < model.pair_start[s + 1]
 
 
-@kernel
+@piece
 def is_change(model: Model, s: Any, number: Any, observed: Any) -> Any:
     """Whether a pair, by its number, changes the observed action; none does in an absorbing state without it."""
     if observed < 0 or model.pair_action[model.pair_start[s] + number] == observed:
@@ -183,12 +183,6 @@ def _sums(
 
 
 @kernel
-def _finite(value: float) -> float:
-    """The absolute value; 0 if it is infinite, which means not allowed."""
-    return abs(value) if abs(value) < np.inf else 0.0
-
-
-@kernel
 def _plan_path(
     model: Model, nodes: Nodes, edits: Edits, slots: Ints, limits: Limits, goal: Goal, after: Floats,
     numbers_after: Numbers, path: OnPath, b: int,
@@ -198,57 +192,70 @@ def _plan_path(
     If actions are tied, the observed one is taken, else the first. Returns False if the observed pair is not certain to
     have its observed outcome.
     """
-    n_states, pair = model.pair_start.size - 1, path.pair[b]
-    s = first_from(model.pair_start, pair + 1) - 1
-    begin = nodes.first[b]
-    node = begin + first_from(nodes.states[begin : nodes.first[b + 1]], s)  # of several, the one with a run of 0
-    observed = pair - model.pair_start[s]
-    begin, n_pairs = nodes.offsets[node], nodes.offsets[node + 1] - nodes.offsets[node]
-    largest_kappa, certain = limits.index_of_k.size - 1, True
+    # Records are unpacked first: reading a field within a loop would count references there.
+    pair_start, _, row_start, nominal_next, nominal = model
+    node_first, states, runs, offsets = nodes
+    position, row, influenced, edit_start, edit_next, edit_probability = edits
+    kappa, index_of_k, _, _, _ = limits
+    reward, edit_reward, _, discount, _, price, rounding = goal
+    pairs, outcome, known, values, choice, most, steps = path
+    n_ks, columns, sized = numbers_after
+    n_states, pair = pair_start.size - 1, pairs[b]
+    s = first_from(pair_start, 0, n_states, pair + 1) - 1
+    node = first_from(states, node_first[b], node_first[b + 1], s)  # of several, the one with a run of 0
+    observed = pair - pair_start[s]
+    begin, n_pairs = offsets[node], offsets[node + 1] - offsets[node]
+    first_edit, certain = first_from(position, 0, position.size, begin), True
     tried = np.empty(n_pairs)
-    for ki in range(path.value.shape[1]):
-        column = numbers_after.sized + (min(ki, numbers_after.n_ks - 1) + 1) * numbers_after.columns - 1
+    for ki in range(values.shape[1]):
+        e, column = first_edit, sized + (min(ki, n_ks - 1) + 1) * columns - 1
         best, largest = -np.inf, 0.0
         for number in range(n_pairs):
             tried[number] = -np.inf
-            if number != observed and path.most == 0:
+            if number != observed and most == 0:
                 continue
             at = begin + number
-            if limits.kappa.size > 0 and limits.index_of_k[min(limits.kappa[at], largest_kappa)] > ki:
+            if kappa.size > 0 and index_of_k[min(kappa[at], index_of_k.size - 1)] > ki:
                 continue
-            e = first_from(edits.position, at)
-            is_edited = e < edits.position.size and edits.position[e] == at
-            base = n_states if nodes.runs.size > 0 and not (is_edited and edits.influenced[e] > 0) else 0
-            next_state, probability, gain = model.next_state, model.probability, goal.reward[pair - observed + number]
+            while e < position.size and position[e] < at:
+                e += 1
+            is_edited = e < position.size and position[e] == at
+            base = n_states if runs.size > 0 and not (is_edited and influenced[e] > 0) else 0
             r = pair - observed + number
-            start, stop = model.row_start[r], model.row_start[r + 1]
+            next_state, probability, gain = nominal_next, nominal, reward[r]
+            start, stop = row_start[r], row_start[r + 1]
             if is_edited:
-                next_state, probability, gain = edits.next_state, edits.probability, goal.edit_reward[e]
-                start, stop = edits.start[edits.row[e]], edits.start[edits.row[e] + 1]
-            if number != observed and goal.price.size > 0:
-                gain -= goal.price[r]
+                next_state, probability, gain = edit_next, edit_probability, edit_reward[e]
+                start, stop = edit_start[row[e]], edit_start[row[e] + 1]
+            if number != observed and price.size > 0:
+                gain -= price[r]
             rest, size = 0.0, 0.0
-            if number == observed and path.known[b] > 0:
-                rest = probability[start] * path.value[b, ki]  # 1, unless what leaves the path counts as a reward
+            if number == observed and known[b] > 0:
+                rest = probability[start] * values[b, ki]  # 1, unless what leaves the path counts as a reward
                 size = abs(rest)
-                certain &= stop - start == 1 and next_state[start] == path.outcome[b]
+                certain &= stop - start == 1 and next_state[start] == outcome[b]
             else:
                 for i in range(start, stop):
-                    j = successor(slots, base, next_state[i])
-                    rest += probability[i] * after[j, column]
-                    size += probability[i] * _finite(after[j, column])
-            value = gain + goal.discount * rest
-            tried[number] = -np.inf if np.isnan(value) else value  # NaN is 0·(-∞): the discount is 0
-            best, largest = max(best, tried[number]), max(largest, abs(gain) + goal.discount * size)
-        least = best - goal.rounding * path.steps * largest
+                    value = after[successor(slots, base, next_state[i]), column]
+                    rest += probability[i] * value
+                    if abs(value) < np.inf:
+                        size += probability[i] * abs(value)
+            value = gain + discount * rest
+            if np.isnan(value):  # 0·(-∞): the discount is 0
+                value = -np.inf
+            tried[number] = value
+            best = max(best, value)
+            size = abs(gain) + discount * size
+            largest = max(largest, size)
+        least = best - rounding * steps * largest
         chosen = observed
         if not tried[chosen] >= least:
             chosen = 0
             while not tried[chosen] >= least:
                 chosen += 1
-        path.value[b, ki] = tried[chosen]
-        path.chosen[b, ki] = chosen
-    path.known[b] = 1
+        values[b, ki] = tried[chosen]
+        choice[b, ki] = chosen
+    known[b] = 1
     return certain
 
 
@@ -277,7 +284,7 @@ def _plan_nodes(
     largest_kappa = index_of_k.size - 1
     total = np.empty(width_after + 4)
     best, chosen = np.empty(n_ks * columns), np.empty(n_ks * columns, np.int64)
-    e = first_from(position, offset[low]) if low < high else 0
+    e = first_from(position, 0, n_edits, offset[low]) if low < high else 0
     certain = True
     for b in range(node_first.size - 1):
         if enters:
@@ -356,7 +363,8 @@ def _plan_nodes(
             if sized:
                 largest = 0.0
                 for c in range(n_ks * columns):
-                    largest = max(largest, _finite(best[c]))
+                    if largest < abs(best[c]) < np.inf:
+                        largest = abs(best[c])
                 before[node, 0] = size + largest
             if choice.shape[0] > 0:
                 for c in range(choice.shape[1]):

@@ -43,7 +43,8 @@ def _pass(
     """Returns and their masses, rounded down to multiples of ``width``; None if there are too many without rounding."""
     at, earned, mass = np.zeros(1, np.int64), np.zeros(1), np.ones(1)
     for t, step in enumerate(links):
-        at, earned, mass = onward(step, at, earned, mass, discount**t)
+        with np.errstate(over="ignore", invalid="ignore"):  # after a very unlikely outcome masses may be infinite
+            at, earned, mass = onward(step, at, earned, mass, discount**t)
         if width is not None:
             earned = np.floor(earned / width) * width
         at, earned, mass = merged(at, earned, mass, np.full(at.size, rounding))

@@ -21,7 +21,7 @@ from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import kernel
 from tether._kernels.order import sort_by
 from tether.core.batch import Model, starts
-from tether.core.gumbel import row_of_pair
+from tether.core.gumbel import SUMS, row_of_pair
 
 __all__ = [
     "EMPTY",
@@ -227,7 +227,8 @@ def rows_for(model: Model) -> Rows:
     n = int(np.diff(model.row_start).max(initial=1))
     return Rows(
         np.empty(model.probability.size), np.zeros(model.n_states, np.int64), np.zeros(1, np.int64),
-        np.zeros(model.n_states), np.empty(n, np.int32), np.empty(n), np.empty(n), np.empty(n, np.int64), np.empty(n),
+        np.zeros(model.n_states), np.empty(n, np.int32), np.empty(n), np.empty(n), np.empty(n, np.int64),
+        np.empty(n + SUMS),
     )  # fmt: skip
 
 
@@ -330,7 +331,7 @@ def _tail(n: int, q: Floats, value: Floats, level: float, sign: int, order: Ints
     if level < 1.0:
         for j in range(n):
             order[j] = j
-        sort_by(value, order[:n])
+        sort_by(value, order, 0, n)
         for i in range(n):
             j = order[i] if sign > 0 else order[n - 1 - i]
             part = min(q[j], left)

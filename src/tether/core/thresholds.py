@@ -25,7 +25,7 @@ observed support, which `published` and `printed` look for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -33,7 +33,7 @@ import numpy as np
 
 from tether._foundation.arrays import Flags, Ints
 from tether._kernels.jit import kernel
-from tether.core.batch import NO_EDITS, NO_RUNS, Edits, Layer, Model, Nodes, Steps, starts
+from tether.core.batch import NO_EDITS, NO_RUNS, Edits, Layer, Model, Nodes, Reached, Steps, starts
 from tether.core.condition import make_nodes, successors
 from tether.core.gather import FAR, gather
 from tether.core.plan import is_change
@@ -46,14 +46,17 @@ _NONE = np.empty(0, np.int64)
 Forbidden = Callable[[int, Ints], Flags]
 """Which of some pairs of the model, ascending, may not be advised at time t."""
 
-Rule = Literal["definition", "published", "printed", "assured"]
+OwnThresholds = Callable[[int, Ints], Ints]
+"""The own thresholds of some pairs of the model, ascending, at time t: a rule that is given from outside."""
+
+Rule = Literal["definition", "published", "printed", "assured"] | OwnThresholds
 
 
 @dataclass(frozen=True, eq=False)
 class Kappa:
     """κ of the pairs of each layer, t = 0 … T-1, and of the nodes of the first one; with the layers themselves."""
 
-    layers: list[Layer]
+    layers: Sequence[Reached]
     of_pairs: list[Ints]
     first: Ints
 
@@ -61,7 +64,7 @@ class Kappa:
 def thresholds(
     model: Model,
     steps: Steps,
-    layers: list[Layer],
+    layers: Sequence[Reached],
     rule: Rule,
     ended: Flags | None,
     up_to: int,
@@ -96,7 +99,7 @@ def thresholds(
     return Kappa(layers, of_pairs[::-1], kappa)
 
 
-def _advised(model: Model, layer: Layer, which: Forbidden, t: int, observed: Ints) -> Ints:
+def _advised(model: Model, layer: Reached, which: Forbidden, t: int, observed: Ints) -> Ints:
     """The pairs of a layer, by position, that are among ``which`` and would change the observed action."""
     pairs, own = layer.pairs(model), layer.by_pair(observed)
     at = np.flatnonzero(model.pair_action[pairs] != own)
@@ -116,7 +119,7 @@ def _which_change(model: Model, nodes: Nodes, node: Ints, position: Ints, observ
     return found
 
 
-def _stuck(layer: Layer, goes_on: Flags, ended: Flags | None) -> Ints:
+def _stuck(layer: Reached, goes_on: Flags, ended: Flags | None) -> Ints:
     """The nodes where a path goes on, but no action is available: nothing is allowed there."""
     empty = np.flatnonzero(np.diff(layer.nodes.offsets) == 0)
     if empty.size and ended is not None:
@@ -125,7 +128,7 @@ def _stuck(layer: Layer, goes_on: Flags, ended: Flags | None) -> Ints:
 
 
 def own_thresholds(
-    model: Model, steps: Steps, layers: list[Layer], rule: Rule, ended: Flags | None, *, loose: bool = False
+    model: Model, steps: Steps, layers: Sequence[Reached], rule: Rule, ended: Flags | None, *, loose: bool = False
 ) -> list[Ints]:
     """The rule's own threshold of each pair, without those of its successors, and however many steps are left."""
     if rule == "assured":
@@ -134,11 +137,22 @@ def own_thresholds(
         return _distances(model, steps, layers)
     if rule == "published":
         return _published(model, steps, layers, ended, loose)
-    return _printed(model, steps, layers, ended, loose)
+    if rule == "printed":
+        return _printed(model, steps, layers, ended, loose)
+    return [_given(model, steps, layer, t, rule) for t, layer in enumerate(layers[:-1])]
+
+
+def _given(model: Model, steps: Steps, layer: Reached, t: int, rule: OwnThresholds) -> Ints:
+    """Thresholds that are given from outside; 1 for the observed pair."""
+    pairs = layer.pairs(model)
+    distinct, place = np.unique(pairs, return_inverse=True)
+    own = np.minimum(rule(t, distinct), FAR).astype(np.int16)[place.reshape(-1)]
+    own[pairs == layer.by_pair(steps.item(steps.pair, t))] = 1
+    return own
 
 
 def _gather_parts(
-    model: Model, layer: Layer, after: Nodes, near_after: Ints, kappa_after: Ints, own: Ints, cap: Ints
+    model: Model, layer: Reached, after: Nodes, near_after: Ints, kappa_after: Ints, own: Ints, cap: Ints
 ) -> tuple[Ints, Ints]:
     """`gather` for a layer that may come in parts."""
     near, kappa = np.empty(layer.size, np.int16), np.empty(layer.size, np.int16)
@@ -149,7 +163,7 @@ def _gather_parts(
     return near, kappa
 
 
-def _distances(model: Model, steps: Steps, layers: list[Layer]) -> list[Ints]:
+def _distances(model: Model, steps: Steps, layers: Sequence[Reached]) -> list[Ints]:
     """dist_t(s,a): the nearest influence on any path that starts with the pair."""
     near, found = np.full(layers[-1].size, FAR, np.int16), []
     for t in range(len(layers) - 2, -1, -1):
@@ -160,22 +174,21 @@ def _distances(model: Model, steps: Steps, layers: list[Layer]) -> list[Ints]:
     return found[::-1]
 
 
-def _run_after(layer: Layer) -> Ints:
+def _run_after(layer: Reached) -> Ints:
     """One more than the run of uninfluenced steps that taking each pair makes; 1 if it is influenced."""
     own: Ints = np.repeat(layer.nodes.runs + 2, np.diff(layer.nodes.offsets)).astype(np.int16)
-    own[layer.edits.position[layer.edits.influenced > 0]] = 1
+    own[layer.position[layer.influenced > 0]] = 1
     return own
 
 
-def _published(model: Model, steps: Steps, layers: list[Layer], ended: Flags | None, loose: bool) -> list[Ints]:
+def _published(model: Model, steps: Steps, layers: Sequence[Reached], ended: Flags | None, loose: bool) -> list[Ints]:
     """max(1, distance of s at t, distances of the possible successors at t+1) to a node of an observed support."""
     rollout, T = _rollout(model, steps, layers, ended, loose, 0), len(layers) - 1
     distance = [_support_distance(model, steps, rollout[T].nodes, T, np.full(rollout[T].size, FAR, np.int16))]
     for t in range(T - 1, -1, -1):
-        layer, own = rollout[t], np.ones(rollout[t].n_pairs, np.int16)
-        zeros = np.zeros(distance[-1].size, np.int16)
-        near, _ = gather(model, layer, rollout[t + 1].nodes, distance[-1], zeros, own, _NONE)
-        distance.append(_support_distance(model, steps, layer.nodes, t, near))
+        zeros, own = np.zeros(distance[-1].size, np.int16), np.ones(rollout[t].n_pairs, np.int16)
+        near, _ = gather(model, rollout[t], rollout[t + 1].nodes, distance[-1], zeros, own, _NONE)
+        distance.append(_support_distance(model, steps, rollout[t].nodes, t, near))
     distance.reverse()
     found = []
     for t, layer in enumerate(layers[:-1]):
@@ -189,7 +202,7 @@ def _published(model: Model, steps: Steps, layers: list[Layer], ended: Flags | N
     return found
 
 
-def _printed(model: Model, steps: Steps, layers: list[Layer], ended: Flags | None, loose: bool) -> list[Ints]:
+def _printed(model: Model, steps: Steps, layers: Sequence[Reached], ended: Flags | None, loose: bool) -> list[Ints]:
     """max(1, largest reverse breadth-first depth among the nominal successors), time ignored."""
     around = _around(model, steps, layers, ended, loose)
     depth = np.full(around.size, FAR, np.int16)
@@ -216,7 +229,7 @@ def _without_ended(distance: Ints, nodes: Nodes, ended: Flags | None) -> Ints:
 
 
 def _rollout(
-    model: Model, steps: Steps, layers: list[Layer], ended: Flags | None, loose: bool, extra: int
+    model: Model, steps: Steps, layers: Sequence[Reached], ended: Flags | None, loose: bool, extra: int
 ) -> list[Layer]:
     """What each episode could have reached without the observation, t = 0 … T, and ``extra`` steps more.
 
@@ -236,7 +249,7 @@ def _rollout(
     return found
 
 
-def _around(model: Model, steps: Steps, layers: list[Layer], ended: Flags | None, loose: bool) -> Layer:
+def _around(model: Model, steps: Steps, layers: Sequence[Reached], ended: Flags | None, loose: bool) -> Layer:
     """All states that each episode could reach within T + 2 steps, without the observation, as one layer.
 
     States that are reached last have no pairs: no path that matters goes through them.
@@ -285,7 +298,7 @@ def _support_distance(model: Model, steps: Steps, nodes: Nodes, t: int, near: In
 
 
 def _assured(
-    model: Model, steps: Steps, layers: list[Layer], ended: Flags | None, up_to: int, forbidden: Forbidden | None,
+    model: Model, steps: Steps, layers: Sequence[Reached], ended: Flags | None, up_to: int, forbidden: Forbidden | None,
     m: int | None,
 ) -> Kappa:  # fmt: skip
     """κ of pairs that no run of k uninfluenced steps may follow, whatever happens.
@@ -369,7 +382,7 @@ def _limit_runs(
 
 
 def with_runs(
-    model: Model, layers: list[Layer], up_to: int, steps: Steps | None = None, m: int | None = None
+    model: Model, layers: Sequence[Reached], up_to: int, steps: Steps | None = None, m: int | None = None
 ) -> list[Layer]:
     """The layers with nodes (state, run), for runs of less than ``up_to`` uninfluenced steps.
 

@@ -206,7 +206,7 @@ def horizons(mdp: ModelRecord, steps: Steps, horizon: Any = None, longest: int |
     last = steps.next_state[steps.start[some + 1] - 1]
     some, last = some[last >= 0], last[last >= 0]
     ended = some[nothing_to_change(mdp.form, last, _NO_ACTION)]
-    found[ended] = max(most if longest is None else longest, mdp.horizon or 0)
+    found[ended] = np.maximum(found[ended], max(most if longest is None else longest, mdp.horizon or 0))
     return found
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.checks import whole_number
+from tether._foundation.markup import Displayed
 from tether._foundation.words import counted, number, percent
 from tether.errors import QueryError
 from tether.explanation.outcome_chances import goes_on
@@ -31,7 +32,7 @@ _FEW = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Displayed):
     """How often an action that a plan advises is in the log of a learned model.
 
     Attributes

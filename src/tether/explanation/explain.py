@@ -310,7 +310,7 @@ class Explanation(Tabular):
         rows = []
         for step in self.steps:
             seen = ("" if one is None else one for one in (step.observed_state, step.observed_action))
-            last = step.observed_action is None
+            last = step.t == self.plan.T
             done, changed = "" if step.action is None else step.action, "" if last else f"{step.changed:.3g}"
             influence = () if not luck else (strength_in_words(step.strength), f"{step.influenced:.3g}")
             rows.append(
@@ -326,7 +326,7 @@ class Explanation(Tabular):
                 )
             )
         head = (*head, "strength", "influenced") if luck else head
-        return html_table(head, rows) + paragraphs(self.sentences(str))
+        return paragraphs(self.sentences(str)) + html_table(head, rows)
 
 
 def explain(

@@ -15,7 +15,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import Tabular, name_array
-from tether._foundation.markup import html_table, paragraphs
+from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.rounding import gain_of
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.conditioning.horizon import Horizon
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     import pyarrow
     from matplotlib.axes import Axes
 
-__all__ = ["Review", "ReviewedStep", "review", "review_counterfactual"]
+__all__ = ["Review", "ReviewedStep", "review", "review_counterfactual", "value_in_replay"]
 
 _NO_ACTION = -1
 
 
 @dataclass(frozen=True, slots=True)
-class ReviewedStep:
+class ReviewedStep(Displayed):
     """One step of an observed episode: what was decided, what that cost, and what chance did.
 
     Attributes
@@ -194,7 +194,8 @@ class Review(Tabular):
         """
         if self.cf is None:
             return None
-        value = _value_in_replay(self.cf, self)
+        standard = Standard(self.mdp, self.against, self.objective, self.minimise)
+        value = value_in_replay(self.cf, standard, self.horizon)
         return gain_of(value, self.observed, self.minimise)
 
     @cached_property
@@ -430,14 +431,13 @@ def _lowest(share: Floats, chances: Floats, worth: Floats, gamma: float) -> floa
     return float((least * chances[order] + rest) @ worth[order])
 
 
-def _value_in_replay(cf: CounterfactualRecord, found: Review) -> float:
+def value_in_replay(cf: CounterfactualRecord, standard: Standard, horizon: int) -> float:
     """The value, in the counterfactual MDP, of the policy that decisions are judged against; up to the horizon."""
-    standard = Standard(cf.mdp, found.against, found.objective, found.minimise)
-    if found.objective is not None and found.steps[0].action is None:  # it was over before the first decision
-        return found.observed
-    until = Horizon(found.horizon, found.against)
-    judged = replace(cf, after=None if found.horizon == cf.T else until)
+    decided, first = standard.world[1], int(cf.observation.states[0])
+    if decided is not None and decided.ended[first]:  # it was over before the first decision
+        return float(decided.holds[first])
+    judged = replace(cf, after=None if horizon == cf.T else Horizon(horizon, standard.against))
     if standard.is_best:
-        return best_for_anyone(judged, found.objective, found.minimise).value
-    world = asked(judged, found.objective, found.minimise)
-    return evaluate_decider(world, standard.decide(found.horizon), Support()).value
+        return best_for_anyone(judged, standard.objective, standard.minimise).value
+    world = asked(judged, standard.objective, standard.minimise)
+    return evaluate_decider(world, standard.decide(horizon), Support()).value

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tether._foundation.markup import Displayed
 from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import average, counted, number, percent, spread
 from tether.evaluation.evaluate import evaluate_policy
@@ -70,7 +71,7 @@ _STATE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Displayed):
     """The answer in sentences, in the order in which people ask. The sentences are the same wherever it is shown.
 
     Attributes

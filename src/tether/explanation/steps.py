@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats
+from tether._foundation.markup import Displayed
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.evaluation.evaluate import Evaluation, chance_of_changes, evaluate_policy
 from tether.evaluation.outcomes import outcome_classes
@@ -26,20 +27,20 @@ __all__ = ["ElsewhereChange", "ExplainedStep", "changes_elsewhere", "explained_s
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainedStep:
+class ExplainedStep(Displayed):
     """One time step, observed and counterfactual.
 
     Attributes
     ----------
     t : int
     observed_state, observed_action
-        What happened; None for an outcome that was not recorded, and for the action at T.
+        What happened; None for an outcome that was not recorded, for the action at T, and for actions after the end.
     state : name
         The likeliest counterfactual state, or group of states, with its ``state_probability``. The states of one
         outcome count together here; the likeliest of them stands for all.
     action : name or None
         What the plan does there most often, with its ``action_probability`` there (it may depend on how many
-        changes are left). None if nothing is left to do there, unless it is the observed action.
+        changes are left). None if nothing is left to do there.
     instead : name or None
         The action that the plan takes most often instead of the observed one; None if it never changes the action.
     changed : float
@@ -61,6 +62,8 @@ class ExplainedStep:
         Probability of any state with that ``outcome`` at this time, not only of ``state``.
     ended : bool
         Whether the observed episode had ended: its state is absorbing, so that nothing was decided at this step.
+    differs : bool
+        Whether ``action`` counts as a change. After the end every action does but the one that the record has there.
 
     Examples
     --------
@@ -88,6 +91,7 @@ class ExplainedStep:
     outcome: str | None = None
     outcome_probability: float | None = None
     ended: bool = False
+    differs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,13 +184,14 @@ def explained_steps(
         state, likely, among = _likeliest(outlook, t, group)
         last, outcome = t == cf.T, outcome_name(cf.mdp, among)
         done = None if last else path.actions[t]
-        shares = {} if last else _shares(outlook, t, among, done)
+        shares = {} if last else _shares(outlook, t, among)
         action = max(shares, key=lambda one: (shares[one], one == done)) if shares else None
+        ended = not last and bool(nothing_left(cf.mdp.form, t, cf.observation.states[t : t + 1])[0])
         steps.append(
             ExplainedStep(
                 t,
                 name(path.states[t]) if t < len(path.states) else None,
-                done,
+                None if ended else done,
                 state,
                 likely,
                 action,
@@ -200,18 +205,17 @@ def explained_steps(
                 outcome_name(cf.mdp, [path.states[t]]) if t < len(path.states) else None,
                 outcome,
                 None if outcome is None else _outcome_probability(outlook, t, outcome, likely),
-                not last and bool(nothing_left(cf.mdp.form, t, cf.observation.states[t : t + 1])[0]),
+                ended,
+                action is not None and action != done,
             )
         )
     return tuple(steps)
 
 
-def _shares(outlook: Evaluation, t: int, states: list[Any], done: Any) -> dict[Any, float]:
-    """How likely each action is in some states; empty if nothing is left to do and it is not the observed action."""
-    shares = outlook.actions_among(t, states)
+def _shares(outlook: Evaluation, t: int, states: list[Any]) -> dict[Any, float]:
+    """How likely each action is in some states; empty if nothing is left to do in them."""
     here = np.array([outlook.mdp.state_index(state) for state in states])
-    left = list(shares) == [done] or not nothing_left(outlook.mdp.form, t, here).all()
-    return shares if left else {}
+    return {} if nothing_left(outlook.mdp.form, t, here).all() else outlook.actions_among(t, states)
 
 
 def _instead(cf: CounterfactualRecord, outlook: Evaluation, t: int) -> Any:

@@ -107,7 +107,7 @@ class MemoryLog:
 
     def digest(self) -> str:
         """Of the episodes as they were read, wherever they came from."""
-        return digest_of_episodes(self.episodes, [*sorted(self.broken), len(self.alone)])
+        return digest_of_episodes(self.episodes, [*sorted(self.broken.items()), *self.alone])
 
     def longest(self) -> int:
         """The number of steps of the longest episode."""

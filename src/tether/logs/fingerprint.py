@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,13 @@ from tether.mdp import MDP
 from tether.observation.episodes import Episodes
 from tether.plan.policy import as_array, make_policy
 
-__all__ = ["digest_of_episodes", "digest_of_model", "digest_of_policy"]
+__all__ = ["digest_of_episodes", "digest_of_model", "digest_of_policy", "digest_of_values"]
 
 _MOST_DECISIONS = 1_000_000
 """For more states × steps than this, the decisions of a policy are not compared: it would take too long."""
+
+_NOT_IN_ANSWERS = {"transitions", "dropped", "place", "reading", "skipped"}
+"""What `Counts` has that is no number of an answer, or is digested as an array."""
 
 
 def digest_of_model(mdp: MDP) -> str:
@@ -29,25 +33,34 @@ def digest_of_model(mdp: MDP) -> str:
         _add_names(digest, mdp.actions)
         arrays = form.pair_start, form.pair_action, form.row_start, form.next_state, form.probability, form.terminal
         _add_arrays(digest, (*arrays, form.rewards.values, mdp.final_reward))
-        digest.update(repr((form.rewards.by_entry, form.rewards.horizon, mdp.horizon, mdp.discount)).encode())
+        rewards = form.rewards.by_entry, form.rewards.horizon
+        digest.update(repr((*rewards, mdp.horizon, mdp.discount)).encode())
         for name, members in mdp.label_sets.items():
             digest.update(repr(name).encode())
             _add_arrays(digest, [members])
         digest.update(repr(sorted(mdp.label_sets.sides.items())).encode())
-        if mdp.counts is not None:
-            _add_arrays(digest, [mdp.counts.concentration])
+        if (counts := mdp.counts) is not None:  # folds, placebos, draws and what may be advised come from these
+            _add_arrays(digest, (counts.transitions, counts.dropped))
+            others = [one.name for one in fields(counts) if one.name not in _NOT_IN_ANSWERS]
+            digest.update(repr([getattr(counts, name) for name in others]).encode())
     return digest.hexdigest()
 
 
 def digest_of_episodes(log: Episodes, problems: Iterable[Any]) -> str:
-    """A digest of a log that was read."""
+    """A digest of a log that was read; ``problems`` says what is wrong with the rest of it."""
     digest = hashlib.sha256()
     for names in (log.ids, log.states, log.actions):
         _add_names(digest, names)
     _add_arrays(digest, (log.start, log.state, log.action, log.next_state, log.reward, log.outcome))
     _add_names(digest, log.outcomes or ())
-    for problem in problems:
-        digest.update(repr(problem).encode())
+    _add_names(digest, problems)
+    return digest.hexdigest()
+
+
+def digest_of_values(values: Iterable[Any]) -> str:
+    """A digest of plain values, in their order."""
+    digest = hashlib.sha256()
+    _add_names(digest, values)
     return digest.hexdigest()
 
 

@@ -8,7 +8,7 @@ States and actions are known by name; `tether.model.form` describes the arrays b
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,10 +22,7 @@ from tether.model.as_arrays import ModelArrays, arrays_of, arrow_of, with_new_re
 from tether.model.counts import Counts
 from tether.model.describe import Description, describe
 from tether.model.finish import final_rewards
-from tether.model.form import TOLERANCE, Form, Rewards
-from tether.model.from_arrays import form_from_arrays
-from tether.model.from_function import form_from_function
-from tether.model.from_table import form_from_table
+from tether.model.form import Form, Rewards
 from tether.model.labels import Labels, LabelSets, check_names, with_label_sets
 from tether.model.learned import Learned, learned
 from tether.model.names import Names, make_names, name_list
@@ -41,7 +38,7 @@ __all__ = ["ModelRecord"]
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class ModelRecord(Tabular):
-    """The data of a finite Markov decision process, and its look-ups; `tether.MDP` adds what is computed from it.
+    """The data of a finite Markov decision process, and its look-ups; `tether.MDP` builds it and adds questions.
 
     It is what the folders below `tether.mdp` take; `tether.MDP` says what the fields are.
     """
@@ -64,162 +61,6 @@ class ModelRecord(Tabular):
         # By the constructor, as in `Form`: a pickle does not keep arrays read-only.
         contents = type(self), tuple(getattr(self, one.name) for one in fields(self) if one.init)
         return contents if self.place is None else self.place.reduce("model", contents)
-
-    @classmethod
-    def from_arrays(
-        cls,
-        P: Any,
-        R: Any = None,
-        *,
-        states: Iterable[Any] | None = None,
-        actions: Iterable[Any] | None = None,
-        terminal: Iterable[Any] | Callable[[Any], bool] = (),
-        tolerance: float = TOLERANCE,
-        reward_axes: str | None = None,
-    ) -> Self:
-        """Build a model from arrays.
-
-        Parameters
-        ----------
-        P : array (S, A, S), or sequence of A sparse (S, S) matrices
-            ``P[s, a, s']``, or ``P[a][s, s']``. An all-zero row: the action is not available there.
-        R : array, optional
-            ``(S, A)`` or ``(S, A, S)``, with an optional leading time axis ``(T, …)``; or a sequence of
-            A sparse (S, S) matrices. Read only where P is not zero. None: no rewards (all 0).
-        states, actions : iterable of hashable, optional
-            Names; 0 … n-1 by default.
-        terminal : iterable of names, or callable, optional
-            States without rows where episodes end: absorbing under every action, reward 0. A list, or a function
-            of a state's name that gives True or False.
-        tolerance : float
-            How far from 1 the sum of a row may be. Within it, rows are normalised, and `describe` says by how much.
-        reward_axes : {"sa", "sas", "tsa", "tsas"}, optional
-            The axes of R, for the one case that its shape does not decide: with S = A = T, a cube is read as "sas".
-
-        Examples
-        --------
-        >>> import numpy as np, tether
-        >>> P = np.zeros((2, 1, 2))
-        >>> P[0, 0] = [0.5, 0.5]
-        >>> P[1, 0] = [0.0, 1.0]
-        >>> tether.MDP.from_arrays(P, [[0.0], [1.0]], states=["start", "goal"]).row("start", 0)
-        (('start', 'goal'), array([0.5, 0.5]))
-        """
-        parts = form_from_arrays(
-            P,
-            R,
-            states=states,
-            actions=actions,
-            terminal=terminal,
-            tolerance=tolerance,
-            reward_axes=reward_axes,
-        )
-        return cls._of(*parts)
-
-    @classmethod
-    def from_table(
-        cls,
-        state: Any,
-        action: Any,
-        next_state: Any,
-        probability: Any,
-        reward: Any = None,
-        *,
-        states: Iterable[Any] | None = None,
-        actions: Iterable[Any] | None = None,
-        terminal: Iterable[Any] | Callable[[Any], bool] = (),
-        tolerance: float = TOLERANCE,
-    ) -> Self:
-        """Build a model from columns of equal length, one row per transition.
-
-        Parameters
-        ----------
-        state, action, next_state : sequence of hashable
-            Lists, arrays or dataframe columns.
-        probability : sequence of float
-            Rows of probability 0 are left out.
-        reward : sequence of float, optional
-            The reward of each transition.
-        states, actions : iterable of hashable, optional
-            The names, in their order. By default whole numbers come in ascending order, other names in
-            the order in which they first appear, the column ``state`` before ``next_state``.
-        terminal, tolerance
-            As in `from_arrays`.
-
-        Examples
-        --------
-        >>> import tether
-        >>> tether.MDP.from_table(["on"], ["press"], ["off"], [1.0], terminal=["off"])
-        <MDP: 2 states, 1 action, 2 pairs, 2 transitions>
-        """
-        parts = form_from_table(
-            state,
-            action,
-            next_state,
-            probability,
-            reward,
-            states=states,
-            actions=actions,
-            terminal=terminal,
-            tolerance=tolerance,
-        )
-        return cls._of(*parts)
-
-    @classmethod
-    def from_function(
-        cls,
-        initial: Any,
-        actions: Callable[[Any], Iterable[Any]],
-        step: Callable[[Any, Any], Mapping[Any, float]],
-        reward: Callable[..., float] | None = None,
-        horizon: int | None = None,
-        *,
-        terminal: Iterable[Any] | Callable[[Any], bool] = (),
-        tolerance: float = TOLERANCE,
-        max_states: int | None = None,
-    ) -> Self:
-        """Build a model from functions, exploring only states that can be reached.
-
-        Parameters
-        ----------
-        initial : hashable, or list of hashable
-            The state, or states, episodes start in.
-        actions : callable
-            ``actions(s)`` gives the names of the actions available in ``s``.
-        step : callable
-            ``step(s, a)`` gives ``{next state: probability}``.
-        reward : callable, optional
-            ``reward(s, a)`` or ``reward(s, a, next_state)``.
-        horizon : int, optional
-            Explore only this many steps: the model is then valid for episodes of up to that length that
-            begin in ``initial``.
-        terminal : iterable of names, or callable, optional
-            States where episodes end: ``actions`` and ``step`` are not called for them; they are absorbing under every
-            action, with reward 0. A list, or a function of a state's name that returns True or False.
-        tolerance : float
-            As in `from_arrays`.
-        max_states : int, optional
-            Stop with an error beyond this many states, instead of filling the memory.
-
-        Examples
-        --------
-        >>> import tether
-        >>> mdp = tether.MDP.from_function(
-        ...     0, lambda s: ["stay", "up"], lambda s, a: {s + (a == "up"): 1.0}, lambda s, a: s, horizon=3
-        ... )
-        >>> mdp.n_states, mdp.horizon
-        (4, 3)
-        >>> mdp = tether.MDP.from_function(
-        ...     1, lambda s: ["bet"], lambda s, a: {s - 1: 0.5, s + 1: 0.5}, terminal=lambda s: s in (0, 3)
-        ... )
-        >>> mdp.states, mdp.labels
-        (Names(1, 0, 2, 3), Labels(0: 1 state, 3: 1 state))
-        """
-        states, acts, form = form_from_function(
-            initial, actions, step, reward, horizon, terminal=terminal, tolerance=tolerance, max_states=max_states
-        )
-        explored_all = bool(np.all(np.diff(form.pair_start) > 0))
-        return cls._of(states, acts, form, None if explored_all else horizon)
 
     def with_names(self, *, states: Iterable[Any] | None = None, actions: Iterable[Any] | None = None) -> Self:
         """A copy of the model with new names of states or actions, given in the model's order.
@@ -426,11 +267,6 @@ class ModelRecord(Tabular):
         from tether.model.storage import in_memory
 
         return in_memory(self)
-
-    @classmethod
-    def _of(cls, states: Names, actions: Names, form: Form, horizon: int | None = None) -> Self:
-        limits = [limit for limit in (horizon, form.rewards.horizon) if limit is not None]
-        return cls(states, actions, form, min(limits) if limits else None)
 
     @property
     def n_states(self) -> int:

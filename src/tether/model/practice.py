@@ -16,7 +16,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints, summed
 from tether._foundation.arrow import NameColumn, Tabular
-from tether._foundation.markup import html_table, paragraphs
+from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.words import counted, number, percent, with_spread
 from tether.errors import Problem, QueryError
 from tether.model.counts import Counts
@@ -37,7 +37,7 @@ _SURE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Advantage:
+class Advantage(Displayed):
     """What an action does for anyone in a state, this once, compared with usual practice.
 
     Attributes

@@ -22,8 +22,9 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from io import BufferedReader
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal, NamedTuple, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_type_hints
 
 import msgspec
 import numpy as np
@@ -335,7 +336,7 @@ class _Contents(NamedTuple):
     arrays: dict[str, tuple[str, int, tuple[int, ...]]]
 
 
-def _verified(handle: BinaryIO, path: Path) -> _Contents:
+def _verified(handle: BufferedReader, path: Path) -> _Contents:
     """Verify every byte of a file, before any of it is decoded."""
     size = os.fstat(handle.fileno()).st_size
     begin = handle.read(8 + len(_START))
@@ -371,14 +372,14 @@ def _verified(handle: BinaryIO, path: Path) -> _Contents:
     return _Contents(digest.hex(), model, arrays)
 
 
-def _crc32(handle: BinaryIO, size: int) -> int:
+def _crc32(handle: BufferedReader, size: int) -> int:
     """CRC-32 of the next ``size`` bytes, -1 if there are fewer.
 
     They are read, not mapped: a disk that fails gives an OSError.
     """
     total, buffer = 0, memoryview(bytearray(min(size, _CHUNK)))
     while size > 0:
-        read = handle.readinto(buffer[: min(size, _CHUNK)])  # type: ignore[attr-defined]
+        read = handle.readinto(buffer[: min(size, _CHUNK)])
         if not read:
             return -1
         total, size = zlib.crc32(buffer[:read], total), size - read

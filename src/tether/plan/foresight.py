@@ -14,14 +14,14 @@ best policy of the plain model.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether.conditioning.edited_rows import spans
-from tether.core.batch import Layer, Model, starts
+from tether.core.batch import Layer, Model, Reached, starts
 from tether.plan.standard import LayerValues, Standard, check_finite
 
 if TYPE_CHECKING:
@@ -59,7 +59,10 @@ class Foresight:
             check_finite(self._standard.mdp, t, part.nodes.states[part.node_of(part.edits.position)], leaving)
             return of_pairs, of_pairs[entries.pairs] + discount * leaving
 
-        layers = [_nominal(model, layer) for layer in problem.layers]
+        layers = [
+            _with_nominal_rows(model, layer) if isinstance(layer, Layer) else _NominalParts(layer.nodes, model, layer)
+            for layer in problem.layers
+        ]
         return replace(problem, layers=layers, rewards=rewards, rounding=_ROUNDING)
 
 
@@ -87,23 +90,36 @@ class _Entries:
         return found
 
 
-def _nominal(model: Model, layer: Layer) -> Layer:
-    """The layer with the probabilities of the model, where its edited rows can lead."""
-    return _with_nominal_rows(model, layer) if type(layer) is Layer else _NominalParts(model, layer)
-
-
-class _NominalParts(Layer):
+@dataclass(frozen=True, eq=False)
+class _NominalParts(Reached):
     """A layer that comes in parts, with the probabilities of the model."""
 
-    def __init__(self, model: Model, layer: Layer) -> None:
-        super().__init__(layer.nodes, layer.edits, layer.numbers)
-        object.__setattr__(self, "_made", (model, layer))
+    model: Model
+    given: Reached
+
+    @property
+    def position(self) -> Ints:
+        """The edited pairs, by position among the pairs, ascending."""
+        return self.given.position
+
+    @property
+    def influenced(self) -> Ints:
+        """Which of the edited pairs are influenced."""
+        return self.given.influenced
 
     def parts(self, wanted: Ints | None = None) -> Iterator[tuple[slice, Ints | slice, Layer]]:
-        """The layer in parts; see `Layer.parts`."""
-        model, layer = self._made  # type: ignore[attr-defined]
-        for nodes, numbers, part in layer.parts(wanted):
-            yield nodes, numbers, _with_nominal_rows(model, part)
+        """The layer in parts; see `Reached.parts`."""
+        for nodes, numbers, part in self.given.parts(wanted):
+            yield nodes, numbers, _with_nominal_rows(self.model, part)
+
+    def whole(self) -> Layer:
+        """The layer with all its rows."""
+        return _with_nominal_rows(self.model, self.given.whole())
+
+    def uniform(self, near: Ints, kappa: Ints) -> Reached:
+        """The layer itself."""
+        del near, kappa
+        return self
 
 
 def _with_nominal_rows(model: Model, layer: Layer) -> Layer:

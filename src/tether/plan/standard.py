@@ -35,11 +35,20 @@ def is_best(against: Any) -> bool:
 
 
 class LayerValues(NamedTuple):
-    """Values at one time: by state, size and V (negated with ``minimise``); and the pair taken in given states."""
+    """Values at one time: by state, size and V (negated with ``minimise``); and the pair taken in given states.
+
+    ``table`` has a row for each state of the model, or for ``states`` alone.
+    """
 
     t: int
     table: Floats
     taken: Callable[[Ints], Ints]
+    states: Ints | None = None
+
+    def of(self, states: Ints) -> Floats:
+        """V of some states."""
+        found: Floats = self.table[states if self.states is None else places_among(self.states, states), 1]
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,15 +148,47 @@ class Standard:
         if not self.is_best:
             yield from self._followed(lambda t, reached: np.union1d(reached, entering[t]), horizon, observed)
             return
-        world, states = self.world[0], []
-        reached = np.empty(0, np.int32)
-        with walking(world) as walk:
+        yield from self._best(self._met(horizon, entering)[:-1])
+
+    def for_starts(self, horizons: Ints, first: Ints) -> Callable[[int, int], LayerValues]:
+        """What the best policy is worth and does where episodes can come to, from their first states on.
+
+        ``horizons`` and ``first`` have one number per episode. The answer is a look-up: by horizon and time. It is that
+        of the tables that are kept, or is solved for the states that these episodes can reach: once if values depend
+        on the steps left alone, otherwise for each distinct horizon.
+        """
+        if self.by_steps_left:
+            latest = int(horizons.max(initial=0))
+            if self.kept and self.kept[0].t >= latest:
+                latest, layers = self.kept[0].t, {layer.t: layer for layer in self.kept}
+            else:
+                starts = [np.unique(first[horizons == latest - t]) for t in range(latest)]
+                layers = self._reached(latest, starts)
+            return lambda horizon, t: layers[latest - horizon + t]
+        each = {}
+        for horizon in np.unique(horizons).tolist():
+            none: list[Ints] = [np.empty(0, np.int64)] * (horizon - 1)
+            each[horizon] = self._reached(horizon, [np.unique(first[horizons == horizon]), *none])
+        return lambda horizon, t: each[horizon][t]
+
+    def _reached(self, horizon: int, entering: Sequence[Ints]) -> dict[int, LayerValues]:
+        """The values of the states that are reached, by time; ``entering`` as in `layers`."""
+        states = self._met(horizon, entering)
+        return {
+            layer.t: layer._replace(table=layer.table[states[layer.t]], states=states[layer.t])
+            for layer in self._best(states[:-1])
+        }
+
+    def _met(self, horizon: int, entering: Sequence[Ints]) -> list[Ints]:
+        """For t = 0 … horizon, the states in which episodes begin at t, or to which they can come until then."""
+        states, reached = [], np.empty(0, np.int32)
+        with walking(self.world[0]) as walk:
             for t in range(horizon):
                 if not np.isin(entering[t], reached).all():
                     reached = read_only(np.union1d(reached, entering[t]).astype(np.int32))
                 states.append(reached)
                 reached = walk.onward(reached, Rows.none())
-        yield from self._best(states)
+        return [*states, reached]
 
     def values_at(self, t: int, horizon: int, states: Ints) -> Floats:
         """The value of each of some states at time t of a horizon."""

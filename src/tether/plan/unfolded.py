@@ -20,9 +20,10 @@ import numpy as np
 from tether._foundation.arrays import Flags, Floats, Ints, read_only
 from tether._foundation.arrow import NameColumn
 from tether._foundation.checks import whole_number
+from tether._foundation.markup import Displayed
 from tether.conditioning.edited_rows import spans
 from tether.conditioning.layers import expand
-from tether.core.batch import Layer
+from tether.core.batch import Reached
 from tether.errors import QueryError
 from tether.influence.kappa import Thresholds
 from tether.model.form import Form, model_of
@@ -38,7 +39,7 @@ __all__ = ["CounterfactualRows", "Unfolded", "rows_of", "rows_table", "unfolded"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CounterfactualRows:
+class CounterfactualRows(Displayed):
     """Every row of a counterfactual MDP that s_0 can reach, entry by entry, in the indices of the model.
 
     Attributes
@@ -186,7 +187,7 @@ def _step(found: Thresholds, t: int, k: int, keys: Ints, most: int, *, counted: 
     return _Step(keys[owner], pair, visit, target, probability[item], reward)
 
 
-def _find(layer: Layer, states: Ints, runs: Ints) -> Ints:
+def _find(layer: Reached, states: Ints, runs: Ints) -> Ints:
     """The node of each of some states, with a run if the nodes have runs."""
     nodes = layer.nodes
     if not nodes.runs.size:
@@ -273,9 +274,9 @@ def _as_model(
         terminal=["done"] if done else [names[end] for end in ends.tolist()],
         tolerance=1e-6,
     )
-    return Unfolded(
-        states, mdp.actions, form, None if done else read_only(np.where(is_end, final, 0.0)), mdp.discount / discount
-    )
+    if done:
+        return Unfolded(states, mdp.actions, form, None, 1.0)
+    return Unfolded(states, mdp.actions, form, read_only(np.where(is_end, final, 0.0)), mdp.discount)
 
 
 def _states(found: Thresholds, here: list[Ints], most: int) -> Ints:

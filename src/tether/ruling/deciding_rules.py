@@ -20,6 +20,7 @@ from tether.model.properties import make_property
 from tether.ruling.conditions import all_conditions, variables_of
 from tether.ruling.counting import CHOOSING, LogCounts, count_log
 from tether.ruling.edits import Actions
+from tether.ruling.hidden_reasons import undoing_gamma
 from tether.ruling.one_rule import Rule
 from tether.ruling.practised import Candidate, Values, apply_rules, practice_of
 from tether.ruling.recorded import RuleWorld, bad_states
@@ -214,7 +215,7 @@ class RuleRun:
         asked = tuple(Asked.of(rules, self.every, other, i in whole) for i, rules in enumerate(several))
         found = self._replay(RuleWork(self.world, asked, self.holdout if other else 0.0, self.seed), several, name)
         return [
-            self._evaluated(rules, gain, found, number)
+            self._evaluated(rules, gain, found, number, number in whole)
             for number, (rules, gain) in enumerate(zip(several, gains, strict=True))
         ]
 
@@ -236,8 +237,9 @@ class RuleRun:
                     batches.report(number)
             return BatchNumbers.joined([done[number] for number in sorted(done)])
         words = [[f"{one.condition}: {one.edit}" for one in rules] for rules in several]
-        question = {**self.settings, "rules": words}
-        about = {"model": digest_of_model(mdp), "log": log.digest(), "question": question}
+        question = {**self.settings, "rules": words, "with all ranges": [one.is_whole for one in work.rules]}
+        digest = log.digest() if self.selection is None else self.selection.digest(log)
+        about = {"model": digest_of_model(mdp), "log": digest, "question": question}
         with open_directory(self.out / f"replays-{name}", about, fresh=self.fresh) as directory:
 
             def hire() -> Workers:
@@ -251,7 +253,9 @@ class RuleRun:
                 [BatchNumbers.from_arrow(directory.parts.read(i, files.get(i))) for i in range(n)]
             )
 
-    def _evaluated(self, rules: Sequence[Candidate], chosen: Gain, found: BatchNumbers, number: int) -> EvaluatedRule:
+    def _evaluated(
+        self, rules: Sequence[Candidate], chosen: Gain, found: BatchNumbers, number: int, whole: bool
+    ) -> EvaluatedRule:
         world, every, n = self.world, self.every, int(found.counted[0])
         sums = dict(zip(NUMBERS, found.sums[number].tolist(), strict=True))
         gain = every.gain(rules)
@@ -301,6 +305,7 @@ class RuleRun:
             is_chosen=self.choosing.is_chosen(chosen),
             policy=RulePolicy(world.mdp, every.usual, ruled),
             minimise=world.minimise,
+            gamma_star=undoing_gamma(every.values, ruled, every.first, every.horizon, every.weight) if whole else None,
         )
 
     def _interval(self, gain: Gain, found: BatchNumbers, number: int) -> tuple[float, float]:

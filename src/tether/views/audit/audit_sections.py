@@ -50,7 +50,7 @@ _NOTES = {
 }
 
 
-def sections(audit: AuditRecord) -> dict[str, Any]:
+def sections(audit: AuditRecord, hide_ids: bool = False) -> dict[str, Any]:
     """The sections by the names that the template has for them."""
     return {
         "question": audit_question_in_words(audit.question),
@@ -59,11 +59,13 @@ def sections(audit: AuditRecord) -> dict[str, Any]:
         "cards": _cards(audit),
         "bars": _bars(audit),
         "cannot_know": cannot_know(audit.mdp),
-        "problems": _problems(audit),
+        "problems": _problems(audit, hide_ids),
         "matrix": _matrix(audit),
         "gains": _gains(audit.summary.gains),
         "helped": _helped(audit),
         "decisions": _decisions(audit),
+        "pairs": _pairs(audit),
+        "changes": _changes(audit),
         "verdicts": _verdicts(audit),
         "hidden": _hidden(audit),
     }
@@ -139,8 +141,10 @@ def _bars(audit: AuditRecord) -> dict[str, Any] | None:
     }
 
 
-def _problems(audit: AuditRecord) -> dict[str, Any]:
+def _problems(audit: AuditRecord, hide_ids: bool) -> dict[str, Any]:
     count = audit.summary.episodes - audit.summary.answered
+    if hide_ids:  # a problem may name its episode: the table has them
+        return {"count": count, "rows": [], "more": count}
     first = audit.first_problems(_PROBLEMS).to_pylist() if count else []
     rows = [("(no episode)" if one["episode"] is None else one["episode"], one["problem"]) for one in first]
     return {"count": count, "rows": rows, "more": count - len(rows)}
@@ -267,6 +271,37 @@ def _decisions(audit: AuditRecord) -> dict[str, Any]:
         if one["mistakes"]
     ]
     return {"rows": rows, "count": table.num_rows, "learned": any(row["better"] is not None for row in rows)}
+
+
+def _pairs(audit: AuditRecord) -> list[dict[str, Any]]:
+    """The mistakes by pair of actions, over all states; the costliest pair first."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for one in audit.decisions.select(["action", "best", "mistakes", "mean_cost"]).to_pylist():
+        if one["mistakes"]:
+            pair = name_in_words(audit.mdp.actions, one["action"]), name_in_words(audit.mdp.actions, one["best"])
+            kept = found.setdefault(pair, [0, 0, 0.0])
+            kept[0] += one["mistakes"]
+            kept[1] += 1
+            kept[2] += one["mistakes"] * one["mean_cost"]
+    costliest = sorted(found.items(), key=lambda item: -item[1][2])[:_DECISIONS]
+    return [
+        {"done": done, "best": best, "mistakes": int(n), "states": counted(int(states), "state"), "cost": cost / n}
+        for (done, best), (n, states, cost) in costliest
+    ]
+
+
+def _changes(audit: AuditRecord) -> list[dict[str, Any]]:
+    """What hindsight changes first, by pair of actions; those whose gains hold in most episodes first."""
+    return [
+        {
+            "done": name_in_words(audit.mdp.actions, one.observed),
+            "instead": name_in_words(audit.mdp.actions, one.advised),
+            "episodes": one.episodes,
+            "holds": one.verdicts["holds"],
+            "harm": one.verdicts["could do harm"],
+        }
+        for one in audit.summary.changed[:_DECISIONS]
+    ]
 
 
 _STRENGTHS = (1.0, 1.25, 1.5, 2.0, 3.0, np.inf)

@@ -9,7 +9,7 @@ from tether._foundation.markup import with_minus_signs
 from tether._foundation.words import counted, in_parts, shown
 from tether.auditing.audit_record import AuditRecord
 from tether.conditioning.model_sets import EVERY_MODEL, IN_WORDS
-from tether.evaluation.certificate import ENOUGH
+from tether.evaluation.sightings import ENOUGH
 from tether.explanation.state_words import is_in_words
 from tether.explanation.terms import influence_in_words
 from tether.io.names_as_text import find_index

@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether._kernels.jit import kernel
-from tether._kernels.layer import LayerNodes, LayerRows
+from tether._kernels.jit import kernel, piece
 from tether._kernels.order import first_from, sort_by
 from tether._kernels.sets import (
     Nominal,
@@ -29,6 +28,7 @@ from tether._kernels.sets import (
     limit_row,
     width,
 )
+from tether.core.batch import Model, Nodes
 
 _TIE = 64 * 2.0**-52
 """Values are tied if they differ by less than this, relative to the absolute values that were added up."""
@@ -67,7 +67,7 @@ class Models(NamedTuple):
     there: float
 
 
-@kernel
+@piece
 def _never_seen(elsewhere: Floats, pair: int) -> float:
     """The largest probability that a pair leads where it was never seen to lead."""
     return elsewhere[pair] if elsewhere.size > 0 else 0.0
@@ -75,8 +75,9 @@ def _never_seen(elsewhere: Floats, pair: int) -> float:
 
 @kernel
 def robust_nodes(
-    nodes: LayerNodes,
-    rows: LayerRows,
+    model: Model,
+    nodes: Nodes,
+    influenced: Ints,
     kappa: Ints,
     offsets: Ints,
     k: int,
@@ -89,10 +90,13 @@ def robust_nodes(
     limits: RowLimits,
     scratch: RowScratch,
 ) -> None:
-    """V_t(node, c) of each node for c < ``columns``, and the number of the chosen pair; -∞ and -1 if there is none."""
-    states, runs, with_runs, n_states = nodes
-    pair_start, pair_action, row_start = rows.pair_start, rows.pair_action, rows.row_start
-    next_state, probability, influenced = rows.next_state, rows.probability, rows.influenced
+    """V_t(node, c) of each node for c < ``columns``, and the number of the chosen pair; -∞ and -1 if there is none.
+
+    The sets say what an observed step changes; ``influenced`` are the influenced pairs, ascending.
+    """
+    pair_start, pair_action, row_start, next_state, probability = model
+    _, states, runs, _ = nodes
+    n_states, with_runs = pair_start.size - 1, runs.size > 0
     step, kind, sign, lower, upper, elsewhere, beyond = models
     order, value = scratch.order, scratch.value
     for node in range(states.size):
@@ -115,16 +119,14 @@ def robust_nodes(
                     continue
                 onward = 0
                 if with_runs:
-                    at = first_from(influenced, x)
+                    at = first_from(influenced, 0, influenced.size, x)
                     onward = 0 if at < influenced.size and influenced[at] == x else run + 1
                 start, stop = row_start[x], row_start[x + 1]
                 n = stop - start
                 gain = 0.0 if goal.by_entry else goal.reward[x]
                 unseen = _never_seen(elsewhere, x)
-                row = Nominal(
-                    next_state[start:stop], probability[start:stop], lower[start:stop], upper[start:stop], unseen
-                )
-                how = limit_row(row, n, x, step, kind, limits, scratch)
+                row = Nominal(next_state, probability, start, lower, upper, start, unseen)
+                how = limit_row(row, n, x, step, kind, limits, 0, scratch)
                 wide = width(how, n)
                 for j in range(wide):
                     order[j] = j
@@ -142,8 +144,8 @@ def robust_nodes(
                         continue
                     if wide > n:
                         value[n] = beyond
-                    sort_by(value, order[:wide])
-                    fill_row(how, limits, wide, order, sign, step.chance, scratch)
+                    sort_by(value, order, 0, wide)
+                    fill_row(how, limits, 0, wide, order, 0, sign, step.chance, scratch)
                     found = gain + expectation(wide, scratch.x, value)
                     best = before[here + c]
                     size = abs(gain) + abs(found) + (abs(best) if best > -np.inf else 0.0)
@@ -179,13 +181,6 @@ class RowsTaken(NamedTuple):
 
 
 @kernel
-def _of_row(limits: RowLimits, start: int, stop: int, i: int) -> RowLimits:
-    """The limits of the i-th row, whose entries are ``start`` … ``stop - 1``."""
-    here = slice(start + i, stop + i + 1)
-    return RowLimits(limits.low[here], limits.high[here], limits.level[here], limits.slack[here])
-
-
-@kernel
 def limit_rows(
     starts: Ints,
     next_state: Ints,
@@ -204,11 +199,9 @@ def limit_rows(
     for i in range(first, last):
         start, stop = starts[i], starts[i + 1]
         n = stop - start
-        base, unseen = entries[start], _never_seen(elsewhere, pairs[i])
-        row = Nominal(
-            next_state[start:stop], probability[start:stop], lower[base : base + n], upper[base : base + n], unseen
-        )
-        how[i] = limit_row(row, n, pairs[i], step, kind, _of_row(limits, start, stop, i), scratch)
+        unseen = _never_seen(elsewhere, pairs[i])
+        row = Nominal(next_state, probability, start, lower, upper, entries[start], unseen)
+        how[i] = limit_row(row, n, pairs[i], step, kind, limits, start + i, scratch)
 
 
 @kernel
@@ -244,11 +237,10 @@ def followed_values(
         found, found_slope = usual, usual_slope
         if mixed > 0.0:
             wide = width(how[i], n)
-            order = orders[start + i : start + i + wide]
             if wide > n:
                 worth[n] = least[i] if sign > 0.0 else most[i]
-            sort_by(worth, order)
-            fill_row(how[i], _of_row(limits, start, stop, i), wide, order, sign, chance[i], scratch)
+            sort_by(worth, orders, start + i, wide)
+            fill_row(how[i], limits, start + i, wide, orders, start + i, sign, chance[i], scratch)
             extreme, extreme_slope = x[n] * worth[n] if wide > n else 0.0, 0.0
             for j in range(n):
                 row[start + j] = x[j]
@@ -287,10 +279,8 @@ def extreme_rows(
     for i in range(pairs.size):
         start, stop = starts[i], starts[i + 1]
         n = stop - start
-        base, unseen = entries[start], _never_seen(elsewhere, pairs[i])
-        one = Nominal(
-            next_state[start:stop], probability[start:stop], lower[base : base + n], upper[base : base + n], unseen
-        )
-        out[i] = extreme_row(one, value[start:stop], n, pairs[i], step, kind, sign, limits, scratch)
+        unseen = _never_seen(elsewhere, pairs[i])
+        one = Nominal(next_state, probability, start, lower, upper, entries[start], unseen)
+        out[i] = extreme_row(one, value, start, n, pairs[i], step, kind, sign, limits, scratch)
         for j in range(n):
             row[start + j] = scratch.x[j]
