@@ -88,7 +88,8 @@ SECONDS ?= 180
 fuzz: $(VENV)/installed-dev
 	@$(RUN) tests/fuzz/files.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
-docs: $(VENV)/installed-docs
+docs: $(VENV)/installed-docs $(VENV)/installed-dev
+	@$(RUN) benchmarks/screenshots.py
 	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
 	@echo "the documentation is in site/: open site/index.html"
 
@@ -110,7 +111,7 @@ $(RUN):
 	@$(PIP) --upgrade pip
 
 # One target per extra: `installed-docs` installs the extra `docs`. `installed` is the package with its explorer, which `make demo` mentions.
-$(VENV)/installed: pyproject.toml | $(RUN)
+$(VENV)/installed: pyproject.toml src/tether_start.py | $(RUN)
 	@echo "installing tether …"
 	@$(PIP) --editable ".[explorer]"
 	@touch $@

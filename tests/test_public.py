@@ -22,6 +22,7 @@ PUBLIC = [
     "FileError",
     "GumbelMax",
     "Independent",
+    "InfluenceTest",
     "Maximal",
     "Mechanism",
     "ModelError",
@@ -31,6 +32,7 @@ PUBLIC = [
     "RowMechanism",
     "SampledGumbelMax",
     "TetherError",
+    "TetherRule",
     "Types",
     "__version__",
     "audit",
@@ -47,6 +49,7 @@ PUBLIC = [
     "from_gymnasium",
     "io",
     "learn",
+    "learn_types",
     "posterior",
     "practice",
     "reach",
@@ -62,7 +65,7 @@ PUBLIC = [
 
 RECORDS = sorted(name for name in vars(tether.records) if name[0].isalpha())
 
-CASES = ["Case", "IcuSepsisCase", "epidemic", "grid_world", "icu_sepsis", "sepsis", "toy"]
+CASES = ["Case", "IcuSepsisCase", "epidemic", "grid_world", "icu_sepsis", "sepsis", "toy", "ward"]
 
 
 def test_the_public_names():

@@ -11,6 +11,7 @@ True
 
 from tether.auditing.consistency import Consistency as Consistency
 from tether.auditing.placebos import Placebo as Placebo
+from tether.auditing.typed_audit import TypedAudit as TypedAudit
 from tether.evaluation.certificate import Certificate as Certificate
 from tether.evaluation.certificate import Certified as Certified
 from tether.evaluation.course import Course as Course
@@ -23,10 +24,13 @@ from tether.evaluation.necessity import NecessityBounds as NecessityBounds
 from tether.evaluation.panel import Advice as Advice
 from tether.evaluation.panel import MechanismPanel as MechanismPanel
 from tether.evaluation.plan_risk import Risk as Risk
+from tether.evaluation.return_distribution import ReturnDistribution as ReturnDistribution
 from tether.evaluation.shares import Share as Share
 from tether.evaluation.shares import Shares as Shares
 from tether.evaluation.tailoring import Tailoring as Tailoring
 from tether.evaluation.trajectories import Trajectories as Trajectories
+from tether.evaluation.typed_certificate import TypedCertificate as TypedCertificate
+from tether.evaluation.typed_evaluation import TypedEvaluation as TypedEvaluation
 from tether.explanation.decisions import Decision as Decision
 from tether.explanation.decisions import Decisions as Decisions
 from tether.explanation.evidence import Evidence as Evidence
@@ -40,6 +44,11 @@ from tether.explanation.replay import Replay as Replay
 from tether.explanation.replay import Stretch as Stretch
 from tether.explanation.sentences import Answer as Answer
 from tether.explanation.steps import ExplainedStep as ExplainedStep
+from tether.explanation.typed_decisions import TypedDecision as TypedDecision
+from tether.explanation.typed_decisions import TypedDecisions as TypedDecisions
+from tether.explanation.typed_explanation import TypedExplanation as TypedExplanation
+from tether.explanation.typed_explanation import TypedStep as TypedStep
+from tether.explanation.typed_review import TypedReview as TypedReview
 from tether.explanation.verdicts import Nouns as Nouns
 from tether.explanation.verdicts import Verdict as Verdict
 from tether.explanation.verdicts import Verdicts as Verdicts
@@ -48,6 +57,7 @@ from tether.influence.advisable import Advisable as Advisable
 from tether.influence.classes import Classes as Classes
 from tether.influence.why import Why as Why
 from tether.io.convert import EpisodeModel as EpisodeModel
+from tether.learning.learned_types import LearnedTypes as LearnedTypes
 from tether.learning.posterior import Posterior as Posterior
 from tether.learning.uncertainty import ChangedAction as ChangedAction
 from tether.learning.uncertainty import PlanUncertainty as PlanUncertainty
@@ -72,11 +82,17 @@ from tether.objects.types_object import TypedPlan as TypedPlan
 from tether.observation.earned import Earned as Earned
 from tether.plan.constrained import Constraint as Constraint
 from tether.plan.constrained import Mixture as Mixture
+from tether.plan.lifted import LiftedPlan as LiftedPlan
+from tether.plan.limited import LimitedPlan as LimitedPlan
 from tether.plan.pareto import Front as Front
 from tether.plan.pareto import Point as Point
+from tether.plan.saved_results import SavedPlan as SavedPlan
+from tether.plan.saved_results import SavedSweep as SavedSweep
 from tether.plan.solution import Solution as Solution
 from tether.plan.sweep import Sweep as Sweep
 from tether.plan.tracked import Tracked as Tracked
+from tether.plan.typed_plan import TypedSweep as TypedSweep
+from tether.plan.typed_record import TypesOverTime as TypesOverTime
 from tether.plan.unfolded import CounterfactualRows as CounterfactualRows
 from tether.ruling.comparing import ComparedGroup as ComparedGroup
 from tether.ruling.comparing import Comparison as Comparison

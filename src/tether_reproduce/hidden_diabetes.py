@@ -19,6 +19,7 @@ from tether.views.figures import plot_lines
 from tether_reproduce.exact_rows import Floats, Ints
 from tether_reproduce.findings import Comparison, Figure, Section, Table
 from tether_reproduce.published import published
+from tether_reproduce.types_of_patients import Beside, compare_policies, first_states, shares_table, types_of
 
 __all__ = ["hidden_section", "mixed_model"]
 
@@ -75,7 +76,8 @@ def hidden_section() -> Section:
     """Both observed paths: the value of the lifted policy for each k, between the two reference lines."""
     full = tether.cases.sepsis().mdp
     mixed = mixed_model(full)
-    figures, tables, text, comparisons = [], [], [], []
+    types, starts = types_of(full), first_states(full)
+    figures, tables, text, comparisons, beside = [], [], [], [], {}
     ks = np.arange(1, _T + 2)
     for name in _NOISE:
         outcome = _evaluate(full, mixed, _path(full, name, _SEED))
@@ -101,6 +103,9 @@ def hidden_section() -> Section:
             f"{_in_words(name, outcome)} {_VERDICTS[outcome.verdict]} On {_MORE} more paths, drawn in the same way with "
             f"other seeds, the conclusion {_other_seeds(full, mixed, name)}."
         )
+        beside[name] = [_beside(full, mixed, types, _path(full, name, s, s)) for s in starts]
+    tables.append(shares_table(beside))
+    text.append(_of_types(beside))
     text.append(
         "The paths are ours, drawn with a fixed seed. So the values cannot be compared with the published ones, but the "
         "shapes of the curves can. A step is outside the plan if the patient is in a state that is impossible in the mixed "
@@ -125,8 +130,31 @@ def _other_seeds(full: tether.MDP, mixed: tether.MDP, name: str) -> str:
     return ", ".join(f"{verdict} in {verdicts.count(verdict)}" for verdict in _VERDICTS if verdict in verdicts)
 
 
-def _path(full: tether.MDP, name: str, seed: int) -> tether.Path:
-    return full.simulate("optimal", _T, start=full.states[_START], rng=seed, noise=_NOISE[name])
+def _beside(full: tether.MDP, mixed: tether.MDP, types: tether.Types, path: tether.Path) -> Beside:
+    """One path of the sample: the policies of this page, and the one that uses the posterior over types."""
+    outcome = _evaluate(full, mixed, path)
+    values = outcome.observed, float(outcome.values[-1]), float(outcome.values.max()), outcome.known
+    return compare_policies(full, types, path, values, outcome.verdict)
+
+
+def _of_types(beside: dict[str, list[Beside]]) -> str:
+    """What the third policy does, in words."""
+    parts = []
+    for name, some in beside.items():
+        good = sum(one.typed >= one.tethered - one.margin for one in some)
+        knows = sum(one.typed >= one.known - one.margin for one in some)
+        parts.append(
+            f"{good} of {len(some)} paths of the {name} policy, and as good as the policy that knows in {knows}"
+        )
+    return (
+        "A third policy: nobody sees the type, but the episode says something of it, and so does what is met later "
+        "(tether.Types). Over other starting states of diabetic patients, it is at least as good for the patient as the "
+        f"best of all k in {'; in '.join(parts)}."
+    )
+
+
+def _path(full: tether.MDP, name: str, seed: int, start: int = _START) -> tether.Path:
+    return full.simulate("optimal", _T, start=full.states[start], rng=seed, noise=_NOISE[name])
 
 
 def _evaluate(full: tether.MDP, mixed: tether.MDP, path: tether.Path) -> _Outcome:

@@ -83,7 +83,7 @@ def as_model(learned: LearnedPolicy) -> tether.MDP:
     earned = np.where(s < N_SEEN, (j == _HOME) * 1.0 - (j == _DEAD), 0.0)
     order = np.lexsort((j, a, s))
     mdp = tether.MDP.from_table(s[order], a[order], j[order], p[order], earned[order])
-    return mdp.with_labels({"died": [_DEAD], "discharged": [_HOME]})
+    return mdp.with_labels({"died": [_DEAD], "discharged": [_HOME]}, good="discharged", bad="died")
 
 
 def as_paths(log: PatientLog) -> list[tether.Path]:

@@ -82,7 +82,7 @@ def test_what_was_found_in_words():
     hidden = "No hidden reason for the actions can undo the gain, if what the model calls impossible is impossible."
     assert found(mdp, left, left, stayed, certify=True)[2:] == [
         f"In all of these 2 {certain}",
-        f"In half of these 2: {hidden}",
+        f"In half of these 2: {hidden.replace('No', 'no', 1)}",
     ]
     assert found(mdp, left, certify=True)[2:] == [certain.replace("the", "The", 1), hidden]
     free = tether.MDP.from_table(["s", "s", "t"], ["a", "b", "a"], ["t", "s", "t"], [1.0] * 3)
@@ -113,10 +113,10 @@ def test_outcomes_are_counted_over_all_episodes():
     for path in log:
         plan = as_audited(mdp, log, path).plan(k=3, m=2)
         names = {15: "goal", 6: "danger"}
-        before = names.get(path.states[-1], "(none)")
+        before = names.get(path.states[-1], "still under way")
         outlook = plan.evaluate()
         for state, chance in zip(*outlook.distribution(outlook.horizon), strict=True):
-            matrix[before, names.get(state, "(none)")] += chance
+            matrix[before, names.get(state, "still under way")] += chance
     found = {(row["observed"], row["counterfactual"]): row for row in audit.outcomes.to_pylist()}
     for key, row in found.items():
         assert row["episodes"] == pytest.approx(matrix[key], abs=1e-12)
@@ -129,13 +129,16 @@ def test_decisions_are_counted_by_state_and_action_over_all_episodes():
     longest = max(path.T for path in log)
     best, worth = best_by_recursion(mdp)
     done, mistakes, better, who = Counter(), Counter(), defaultdict(Counter), defaultdict(set)
-    costs = defaultdict(list)
+    costs, turns = defaultdict(list), Counter()
     for i, path in enumerate(log):
         horizon = longest if path.states[-1] in (6, 15) else path.T
         for t, (state, action) in enumerate(zip(path.states, path.actions, strict=False)):
             if state in (6, 15):
                 continue  # it has ended: nothing is decided there
             cost = best(state, horizon - t) - worth(state, action, horizon - t)
+            after = best(path.states[t + 1], horizon - t - 1) if t + 1 < horizon else 0.0
+            turn = mdp.reward(state, action, path.states[t + 1]) + after - best(state, horizon - t)
+            turns[state, action, np.sign(turn) if abs(turn) > 1e-9 else 0] += 1
             done[state, action] += 1
             who[state, action].add(i)
             costs[state, action].append(cost)
@@ -146,10 +149,12 @@ def test_decisions_are_counted_by_state_and_action_over_all_episodes():
     rows = tether.audit(mdp, log, k=3, m=2).decisions.to_pylist()
     assert sorted((row["state"], row["action"]) for row in rows) == sorted(done)
     assert any(row["mistakes"] for row in rows)
+    assert any(row["gained"] for row in rows)
     for row in rows:
         key = row["state"], row["action"]
         there = [cost for (state, _), some in costs.items() if state == key[0] for cost in some]
         assert (row["times"], row["episodes"], row["mistakes"]) == (done[key], len(who[key]), mistakes[key])
+        assert (row["gained"], row["lost"]) == (turns[*key, 1], turns[*key, -1])
         assert row["total_cost"] == pytest.approx(sum(costs[key]), abs=1e-9)
         assert row["mean_cost"] == pytest.approx(np.mean(costs[key]), abs=1e-9)
         assert row["effect"] == pytest.approx(np.mean(there) - np.mean(costs[key]), abs=1e-9)

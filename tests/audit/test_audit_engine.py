@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from hospital import hospital, learned, log_of
 from hypothesis import given
 from hypothesis import strategies as st
 from worlds import worlds
@@ -71,6 +72,8 @@ def test_a_batch_of_one_episode(world, k, m):
     st.sampled_from([
         ("published", "support"), ("printed", "support"), ("assured", "support"), ("definition", tether.tv(0.4)),
         ("assured", tether.effective(0.1)), ("definition", tether.effective(0.0)),
+        ("assured", tether.InfluenceTest(lambda p, observed, q: bool(q[observed] > p[observed] / 2))),
+        (tether.TetherRule(lambda t, state, action: 1 + (t + len(str((state, action)))) % 3), tether.tv(0.4)),
     ]),
     st.booleans(),
 )  # fmt: skip
@@ -108,6 +111,31 @@ def test_a_policy_of_time_and_state():
     policy = lambda t, s: {"up": 0.25, "right": 0.75} if t % 2 else "down"  # noqa: E731
     check_same(mdp, log, question(None, 1, policy=policy))
     check_same(mdp, log, question(None, 1, certify=True, policy=policy))
+
+
+def test_a_state_that_nothing_leads_to():
+    mdp = tether.MDP.from_table(
+        state=["door", "door", "ward", "ward", "ward"],
+        action=["in", "in", "wait", "treat", "treat"],
+        next_state=["ward", "dead", "dead", "well", "dead"],
+        probability=[0.9, 0.1, 1.0, 0.5, 0.5],
+        reward=[0, 0, 0, 1, 0],
+        terminal=["well", "dead"],
+    )
+    log = [tether.Path(["door", "ward", "dead"], ["in", "wait"]), tether.Path(["door", "dead"], ["in"])]
+    check_same(mdp, log, question(None, 1, certify=True))
+    check_same(mdp, log, question(None, 1, objective=tether.reach("well")))
+
+
+def test_ways_that_are_too_unlikely_for_a_number():
+    """s3 is possible at t = 2, with a probability of 1e-600, which is 0 as a number."""
+    rows = [("s0", "y", "s0", 1.0, 0), ("s0", "x", "s1", 1.0, 1), ("s0", "x", "s2", 1e-300, 1)]
+    rows += [("s1", a, "s1", 1.0, 1) for a in "xy"]
+    rows += [(s, a, j, p, 0) for a in "xy" for s, j, p in (("s2", "s2", 1.0), ("s2", "s3", 1e-300), ("s3", "s3", 1.0))]
+    mdp = tether.MDP.from_table(*map(list, zip(*rows, strict=True)))
+    check_same(mdp, [tether.Path(["s0"] * 4, ["y"] * 3)], question(4, 1))
+    found = Engine(PreparedQuestion.of(mdp, question(4, 1)))(cohort_of(mdp, [tether.Path(["s0"] * 4, ["y"] * 3)]))
+    assert (found.gain.tolist(), found.p_worse.tolist()) == ([3.0], [0.0])
 
 
 def test_a_state_without_actions_that_luck_rules_out():
@@ -156,3 +184,14 @@ def test_batches_share_rows_until_they_are_too_many(monkeypatch):
     monkeypatch.setattr(rows, "LIMIT", 0)
     check_same(mdp, log[:1], question(5, 1), solver)
     assert solver._world.store.nbytes < kept
+
+
+def test_a_batch_keeps_its_rows_when_the_store_begins_again(monkeypatch):
+    """Episodes are conditioned on two models of a learned one: the second batch must not take the rows of the first."""
+    truth = hospital(3, 1.0)
+    log = log_of(truth, 400, 3)
+    mdp, some = learned(log), {i: log[i] for i in range(40)}
+    expected = tether.audit(mdp, some, certify=False).table
+    monkeypatch.setattr(rows, "LIMIT", 0)
+    assert tether.audit(mdp, some, certify=False).table.equals(expected)
+    assert any(gain != 0 for gain in expected.column("gain").to_pylist())

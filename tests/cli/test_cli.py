@@ -47,6 +47,8 @@ def folder(tmp_path, monkeypatch):
             rows.append(f"{name},{t},{path.states[t]},{path.actions[t]},{reward}")
         rows.append(f"{name},{path.T},{path.states[-1]},,")
     (tmp_path / "log.csv").write_text("\n".join(rows) + "\n")
+    grouped = [f"{name}{row},{name}" for name in "ab" for row in rows[1:]]
+    (tmp_path / "groups.csv").write_text("\n".join([f"{rows[0]},room", *grouped]) + "\n")
     with undrawn():
         yield tmp_path
 
@@ -58,6 +60,7 @@ CALLS = {
     "sweep": ["sweep", "case:grid-world"],
     "choose-k": ["choose-k", "case:grid-world", "-m", "1", "--at-least", "-100"],
     "why": ["why", "case:grid-world", "-t", "2", "-k", "3"],
+    "what-if": ["what-if", "case:grid-world", "--at", "2=right"],
     "decisions": ["decisions", "case:grid-world", "-m", "2"],
     "certify": ["certify", "case:grid-world", "-k", "6", "-m", "1"],
     "robust": ["robust", "case:grid-world", "-k", "6", "-m", "1"],
@@ -68,6 +71,9 @@ CALLS = {
     "convert": ["convert", "model.csv", "saved"],
     "learn": ["learn", "log.csv", "learned"],
     "audit": ["audit", "model.csv", "log.csv", "-o", "audited", "-k", "6", "--workers", "1"],
+    "rules": ["rules", "model.csv", "log.csv", "-o", "ruled", "--workers", "1"],
+    "evaluate-rule": ["evaluate-rule", "model.csv", "log.csv", "-o", "judged", "--where", "2", "--do", "left"],
+    "compare": ["compare", "model.csv", "groups.csv", "--by", "room"],
     "cases": ["cases", "toy", "toys"],
     "explore": ["explore", "case:grid-world", "--no-browser"],
     "demo": ["demo"],
@@ -195,7 +201,7 @@ def test_json_is_json_and_every_field_is_on_the_page(folder, name):
         (["learn", "log.csv", "out", "--prior", "-1"], "tether: "),
         (["learn", "path.csv", "out"], "the column 'episode' is missing"),
         (["cases", "toy"], "OUT is missing"),
-        (["cases", "moon"], "there is no case 'moon'; there are case:toy, "),
+        (["cases", "moon"], "there is no case 'moon'; there are case:ward, case:toy, "),
         (["cases", "moon", "out"], "there is no case 'case:moon'"),
         (["cases", "toy", "."], "it exists and is not an empty directory"),
         (["cases", "toy", "model.csv"], "it exists and is not an empty directory"),

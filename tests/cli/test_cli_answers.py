@@ -46,13 +46,13 @@ def test_explain_tells_what_the_library_explains(epidemic, k, m):
 
 
 def test_explain_in_words():
-    text = run("explain", "case:epidemic", "-k", 3, "-m", 1)
+    text = run("explain", "case:epidemic", "-k", 3, "-m", 1, width=120)
     lines = [" ".join(line.split()) for line in text.splitlines()]
-    assert "1 (8, 2, 20) → NIL the same 0 0.64 yes" in lines
-    assert "5 (1, 9, 20) → NIL the same → V_I* 0 0 no" in lines
-    assert "6 (1, 9, 20) → NIL (1, 8, 19) (89 %) → NIL +0.8889 0 no" in lines
+    assert "1 (8, 2, 20) → do nothing the same 0 0.64 yes" in lines
+    assert "5 (1, 9, 20) → do nothing the same → vaccinate an infected person* 0 0 no" in lines
+    assert "6 (1, 9, 20) → do nothing (1, 8, 19) (89 %) → do nothing +0.8889 0 no" in lines
     for sentence in (
-        "Change 1 action: at t = 5 V_I instead of NIL.",
+        "Change 1 action: at t = 5 vaccinate an infected person instead of do nothing.",
         "The expected return is -37.11 (± 0.3143) instead of -38: a gain of 0.8889.",
         "A longer tether would add 1.92 with k = 4, and 36.11 without any (k = 8).",
     ):
@@ -71,7 +71,7 @@ def test_explain_without_k_takes_the_shortest_tether_that_is_enough():
     [
         (["-k", "8"], "k = 8: no tether; the answer may be what the model expects of anyone."),
         (["-k", "1"], "k = 1: every step counts as influenced."),
-        (["-k", "4"], "k = 4: from every step, one that counts as influenced can be met within 4 steps;"),
+        (["-k", "4"], "k = 4: wherever the plan leads, it could be back on known ground within 4 steps."),
         (["-k", "4", "--rule", "assured"], "k = 4: never 4 steps in a row without one that counts as influenced."),
         (["-k", "4", "--influence", "effective:0.1"], "Rule definition, influence effective(0.1)."),
         (["-m", "0"], "m = 0: no action may change."),
@@ -104,7 +104,7 @@ def test_features_take_states_together(epidemic):
     likeliest = max(by_i, key=lambda one: by_i[one])
     assert answer["steps"][5]["state"] == {"I": likeliest}
     assert answer["steps"][5]["state_probability"] == pytest.approx(by_i[likeliest])
-    assert "I 9 → NIL" in words("explain", "case:epidemic", "-k", 6, "-m", 4, "--features", "I")
+    assert "I 9 → do" in words("explain", "case:epidemic", "-k", 6, "-m", 4, "--features", "I")
 
 
 @pytest.mark.compiled
@@ -278,16 +278,50 @@ def test_report_writes_a_page(tmp_path, epidemic):
 
 
 @pytest.mark.compiled
-def test_demo_as_json(tmp_path, monkeypatch, epidemic):
+def test_demo_as_json(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     answer = json_of("demo")
-    outbreak, patient = answer["stories"]
-    assert [one["value"] for one in outbreak["explanations"]] == [
-        epidemic.plan(k, m).value for k, m in ((3, 1), (6, 4), (8, 1))
-    ]
-    assert outbreak["explanations"][0]["steps"][0]["state"] == "S 9, I 1"
-    assert len(patient["explanations"]) == 2
+    ward, patient = answer["stories"]
+    case = tether.cases.ward()
+    cf = tether.counterfactual(case.mdp, case.path)
+    assert [one["value"] for one in ward["explanations"]] == [cf.plan(k, 1).value for k in (1, 2)]
+    assert ward["explanations"][0]["steps"][0]["state"] == "sick"
+    assert len(patient["explanations"]) == 1
     assert list(tmp_path.iterdir()) == []  # only the text of the demonstration is also left in a file
+
+
+def test_what_if_by_step_and_by_the_log_s_own_hours(tmp_path):
+    ward = tether.cases.ward()
+    asked = tether.counterfactual(ward.mdp, ward.path).what_if({3: "treat"}, best_from=None)
+    answer = json_of("what-if", "case:ward", "--at", "3=treat")
+    assert (answer["value"], answer["needed_k"], answer["outcomes"]) == (asked.value, asked.needed_k, asked.outcomes())
+    log = tmp_path / "log.csv"
+    rows = zip((20.0, 22.1, 24.2, 26.3, 28), ward.path.states, (*ward.path.actions, ""), strict=True)
+    log.write_text(
+        "patient,hour,state,action\nx,1,sick,treat\nx,2,well,\n" + "".join(f"a,{h},{s},{a}\n" for h, s, a in rows)
+    )
+    read = ("--path-column", "episode=patient", "--time", "hour", "--step-name", "hour")
+    text = run("what-if", "case:ward", f"{log}#a", *read, "--at", "26.3=treat")
+    assert text.startswith("hour 26.3 (step 3):\n")
+    assert "26.3  worse → wait" in text
+    assert json_of("what-if", "case:ward", f"{log}#a", *read, "--at", "26.3=treat")["value"] == asked.value
+    for wrong, why in (
+        ("9=treat", "there is no step 9"),
+        ("treat", "is not of the form"),
+        ("1.5=treat", "no step 1.5"),
+    ):
+        done = CliRunner().invoke(main, ["what-if", "case:ward", "--at", wrong])
+        assert (done.exit_code, why in done.stderr) == (2, True)
+    assert CliRunner().invoke(main, ["what-if", "case:ward"]).exit_code == 2
+
+
+def test_long_episodes_are_folded():
+    grid = tether.cases.grid_world()
+    path = tether.Path([0] * 61, ["up"] * 60)
+    explanation = tether.counterfactual(grid.mdp, path).plan(k=1, m=0).explain(certificate=False)
+    from tether.cli.steps_table import steps_table
+
+    assert steps_table(explanation.steps).row_count == 3  # the first, 59 alike, the last
 
 
 # ---- certify and robust -----------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ CALLS = {
     "sweep": {CF.sweep: "ks ms rule influence objective minimise only never cost"},
     "choose-k": {CF.choose_k: "m at_least at_most about_at_least rule influence objective minimise only never cost"},
     "why": {CF.why: "k state action uninfluenced rule influence objective minimise"},
+    "what-if": {CF.what_if: "best_from rule influence objective"},
     "decisions": {CF.decisions: "m rule influence objective minimise"},
     "evaluate": {CF.evaluate: "influence objective"},
     "certify": {CF.plan: "k m rule influence only never cost", tether.certify: "objective minimise gamma practice"},
@@ -54,7 +55,19 @@ CALLS = {
         "skip_broken"
     },
 }
-for _name in ("explain", "review", "sweep", "choose-k", "why", "decisions", "evaluate", "certify", "sample", "report"):
+for _name in (
+    "explain",
+    "review",
+    "sweep",
+    "choose-k",
+    "why",
+    "what-if",
+    "decisions",
+    "evaluate",
+    "certify",
+    "sample",
+    "report",
+):
     CALLS[_name] = {tether.counterfactual: "horizon then", **CALLS[_name]}
 """Each option, and the call whose parameter it is."""
 
@@ -65,10 +78,22 @@ FILES = {
     *("model", "path", "format", "columns", "order", "reward_order", "terminal", "discount", "final_reward"),
     *("reward_model", "state_rewards", "transition_rewards", "path_columns", "time", "step", "as_json", "log", "out"),
     *("log_columns", "policy", "policy_columns", "t", "tolerance", "constants"),
+    *("types", "prior_of_types"),
 }
 """What names files, columns and the answer's form; and what has no default in either."""
 
-NOT_CALLS = {"episode_name", "step_name", "features", "output", "export", "scheduler", "by", "condition"}
+NOT_CALLS = {
+    "episode_name",
+    "step_name",
+    "features",
+    "output",
+    "at",
+    "hide_ids",
+    "export",
+    "scheduler",
+    "by",
+    "condition",
+}
 """How an answer is shown, and where it goes to."""
 
 
@@ -131,7 +156,7 @@ MEANS_ITS_OWN = {
 
 LOOKED_UP = {
     *("Sweep.value", "Sweep.lost", "Sweep.plot", "SweepUncertainty.at", "Decisions.within", "plot_lost", "plot_sweep"),
-    "Robust.limits",
+    *("Robust.limits", "TypedSweep.value"),
 }
 """Look-ups in an answer for some k or m, and what finds the defaults."""
 

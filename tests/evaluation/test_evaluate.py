@@ -247,7 +247,7 @@ def test_labels_without_names_need_a_function(grid):
 
 def test_a_plan_of_another_counterfactual(grid, epidemic):
     plan = epidemic.plan(7, 4)
-    with pytest.raises(tether.QueryError, match="made for another counterfactual MDP; evaluate it with plan"):
+    with pytest.raises(tether.QueryError, match=r"made for another counterfactual MDP; .*plan\.on"):
         grid.evaluate(plan)
     again = epidemic.evaluate(plan)
     assert (again.mean, again.std) == (plan.evaluate().mean, plan.evaluate().std)

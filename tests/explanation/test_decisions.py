@@ -163,8 +163,11 @@ def test_what_is_said_of_the_sepsis_patient() -> None:
     patient = tether.cases.sepsis()
     decisions = tether.counterfactual(patient.mdp, patient.path).decisions()
     assert decisions.sentences(str) == [
-        "The decision at t = 2 mattered most: antibiotics instead of antibiotics + ventilation, and nothing else "
-        "changed, would have given an expected return of -4,580 instead of -6,850.",
+        "Every decision was the model's best at the time.",
+        "The death was bad luck, most of it at step 2.",
+        "With hindsight, the decision at t = 2 mattered most: antibiotics instead of antibiotics + ventilation, and "
+        "nothing else changed, would have given an expected return of -4,580 instead of -6,850. Nobody could know that "
+        "at the time.",
         "The outcome, died, could best have been averted at t = 0: vasopressors, and nothing else changed, would "
         "have averted it with a probability of 13 % (0 % to 40 % over every causal model).",
         "Nothing done at t ≥ 3 could have changed the outcome.",

@@ -220,14 +220,15 @@ def test_the_demonstration_shows_an_episode(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(demo, "sepsis", _small_patient)
     demo.main()
     text = capsys.readouterr().out
-    assert "An outbreak among ten people, left alone" in text
-    assert "vaccinate an infected person instead of do nothing at step 0." in " ".join(text.split())
-    assert [text.count(one) for one in ("Mistake or luck? ", "About this episode? ", "How sure? ")] == [2, 2, 2]
-    assert len(text.splitlines()) <= 45
+    assert "A patient of a ward: sick, waited four times, died" in text
+    assert "About this patient? Yes." in text  # and the other one is not: the ward's is about its episode
+    together = " ".join(text.split())
+    assert [together.count(one) for one in ("Mistake or luck? ", "About this ", "How sure? ")] == [2, 2, 2]
+    assert len(text.splitlines()) <= 40
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
     assert "Where to look next:" in text
     assert text.index("Computed exactly") < text.index("Where to look next:")
-    for name in ("outbreak", "sepsis"):
+    for name in ("ward", "sepsis"):
         assert f"tether-demo/{name}.html" in " ".join(text.split())
         assert (tmp_path / "tether-demo" / f"{name}.html").read_text().startswith("<!DOCTYPE html>")
 

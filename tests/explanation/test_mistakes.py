@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 import tether
 from tether.cli import main
-from tether.figures.style import VERMILLION
+from tether.figures.style import BAD
 from tether.views.figures import plot_review, review_in_text
 
 
@@ -148,13 +148,13 @@ def test_the_waterfall_leads_from_what_was_expected_to_what_happened(name):
     assert ax.get_legend() is None
 
 
-def test_only_mistakes_are_orange():
+def test_only_mistakes_have_the_colour_of_what_is_bad():
     review = of_case("grid_world")
     ax = plot_review(review, Figure().add_subplot())
-    orange = [label.get_text() for label, bar in zip(ax.get_yticklabels(), ax.patches, strict=True)
-              if to_hex(bar.get_facecolor()) == VERMILLION.lower()]  # fmt: skip
-    assert orange == ["step 0: right instead of down", "step 1: right instead of down", "step 2: down instead of right"]
-    assert not any(to_hex(bar.get_facecolor()) == VERMILLION.lower() for bar in of_case("sepsis").plot().patches)
+    bad = [label.get_text() for label, bar in zip(ax.get_yticklabels(), ax.patches, strict=True)
+              if to_hex(bar.get_facecolor()) == BAD.lower()]  # fmt: skip
+    assert bad == ["step 0: right instead of down", "step 1: right instead of down", "step 2: down instead of right"]
+    assert not any(to_hex(bar.get_facecolor()) == BAD.lower() for bar in of_case("sepsis").plot().patches)
 
 
 def test_many_steps_share_two_bars():
@@ -195,10 +195,9 @@ def test_the_command_prints_json():
     done = CliRunner().invoke(main, ["review", "case:grid-world", "--against", "random", "--horizon", "12", "--json"])
     data = json.loads(done.output)
     grid = tether.cases.grid_world()
-    review = tether.counterfactual(grid.mdp, grid.path).review("random", horizon=12)
-    for name in ("expected", "mistakes", "luck", "observed", "unlike", "horizon"):
-        assert data[name] == getattr(review, name)
-    assert data["foreseeable"] == pytest.approx(review.foreseeable, rel=1e-12)
+    review = tether.counterfactual(grid.mdp, grid.path, horizon=12).review("random")
+    for name in ("expected", "mistakes", "luck", "observed", "unlike", "foreseeable", "horizon"):
+        assert data[name] == pytest.approx(getattr(review, name), rel=1e-12)
     assert [step["luck"] for step in data["steps"]] == [step.luck for step in review.steps]
     assert data["sentences"] == review.sentences(str)
 

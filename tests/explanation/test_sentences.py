@@ -73,7 +73,7 @@ def test_only_the_rule_assured_promises_influence():
     assert tether_in_words("assured", 3, 7) == "never 3 steps in a row without one that counts as influenced"
     for rule in ("definition", "published", "printed"):
         assert "never" not in tether_in_words(rule, 3, 7)
-    assert "can be met within 3 steps; it need not be" in tether_in_words("definition", 3, 7)
+    assert "it could be back on known ground within 3 steps" in tether_in_words("definition", 3, 7)
     for rule in ("published", "printed"):  # these look at supports, not at influence
         assert "influence" not in tether_in_words(rule, 1, 7)
 

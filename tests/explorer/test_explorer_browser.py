@@ -15,6 +15,7 @@ from pages import BROKEN, EVIL, walk
 import tether
 from tether.explorer.offered import Cases, LogEpisodes, One
 from tether.explorer.server import Explorer
+from tether.learning.folds import unseen
 
 pytestmark = pytest.mark.compiled
 
@@ -161,7 +162,7 @@ def test_why_and_the_layers(browser, cases):
         text = page.inner_text("#panel-why .told").replace("\N{NO-BREAK SPACE}", " ")
         assert text == cf.why(0, "s0", "a1", k=2).in_words(str)
         states, chance = cf.row(0, "s0", "a1")
-        rows = page.locator(".rows tbody tr")
+        rows = page.locator(".leads tbody tr")
         assert rows.count() == len(states)
         assert rows.first.locator("td").nth(2).inner_text() == f"{100 * max(chance):.0f}\N{NO-BREAK SPACE}%"
 
@@ -183,7 +184,8 @@ def test_a_learned_log(browser):
             assert page.evaluate("document.activeElement.id") == "episodes-q"
             page.click(".episodes tbody th a >> text=/^10$/")
             visit.quiet()
-            cf = tether.counterfactual(mdp, episodes.observation(10, mdp))
+            seen = episodes.observation(10, mdp)
+            cf = tether.counterfactual(unseen(mdp, seen), seen)  # a model that has not seen this patient
             assert visit.value() == cf.plan(None, 1).value
             visit.slide("k", 1)
             assert visit.value() == cf.plan(1, 1).value
@@ -294,3 +296,36 @@ def test_no_word_of_a_long_name_is_broken(browser, width):
     for explorer in serving(One(cf, "an episode")):
         with Visit(browser, explorer, width=width) as visit:
             assert visit.page.evaluate(BROKEN) == []
+
+
+def test_the_first_screen(browser, cases):
+    """One patient, one slider over two bars, the picture; hints once; what if behind a step; axe finds nothing."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    with Visit(browser, cases) as visit:
+        page = visit.page
+        assert page.inner_text("h1") == "Patient 10: sick, waited four times, died."
+        assert page.locator("#hints li").count() == 3
+        page.click("#hints-off")
+        page.reload()
+        visit.quiet()
+        assert not page.is_visible("#hints")
+        assert page.locator(".meter").count() == 2
+        top = page.evaluate("document.querySelector('main svg').getBoundingClientRect().top + scrollY")
+        assert top < 700
+        before = page.locator(".meter-name").all_inner_texts()
+        visit.slide("k", 1)  # shorter: more about this patient, and less help
+        assert before != page.locator(".meter-name").all_inner_texts()
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            found = axe.run(page).response["violations"]
+            assert [(one["id"], one["nodes"][0]["html"][:200]) for one in found] == [], scheme
+        page.click(".timeline button >> nth=2")
+        page.click("[popover]:popover-open a >> text=What if?")
+        visit.quiet()
+        assert "if=2:1" in visit.query
+        assert page.is_visible("#panel-if")
+        page.set_viewport_size({"width": 400, "height": 800})
+        box = page.locator("#k").bounding_box()
+        assert 640 < box["y"] < 800  # in reach of the thumb
+        page.set_viewport_size({"width": 320, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 320

@@ -61,7 +61,7 @@ VALUES = np.array([[0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0], [0.0, 5.0, 5.0, 1
 def test_neighbours_that_are_the_same_are_one():
     made = heat(np.arange(1, 4), np.arange(4), VALUES, 0.0, (3, 2), merge=True).html()
     assert Page(made).tables[0] == [
-        ["", "m = 0", "m = 1 … 2", "m = 3"],
+        ["k, m", "m = 0", "m = 1 … 2", "m = 3"],
         ["k = 1 … 2", "0.00", "0.00", "0.00"],
         ["k = 3", "0.00", "5.00", "10.00"],
     ]

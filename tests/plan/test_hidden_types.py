@@ -68,7 +68,7 @@ def test_plans_against_a_recursion_over_beliefs(n_types, m):
 def test_too_many_vectors_leave_a_bracket(monkeypatch):
     monkeypatch.setattr(hidden_types, "MOST", 3)
     left = 0
-    for seed in range(4):
+    for seed in range(3, 7):
         cf = tether.counterfactual(*typed(seed, 4, 3))
         plan = cf.plan(m=3)
         left += not plan.exact
@@ -92,7 +92,8 @@ def test_one_type_and_equal_types_give_the_plan_of_the_model(seed):
                 assert found.observed_value == pytest.approx(plan.observed_value, abs=1e-12)
     certificate = usual.plan(k=5, m=2).certify().nothing
     for one in (types, twice):
-        ends = tether.counterfactual(one, path).plan(k=5, m=2).certify()
+        found = tether.counterfactual(one, path).plan(k=5, m=2).certify()
+        ends = found.worst, found.best
         assert ends[0] <= certificate.worst + 1e-9 or ends[0] == pytest.approx(certificate.worst)
         assert ends == pytest.approx((certificate.worst, certificate.best), abs=1e-9)
 
@@ -127,8 +128,8 @@ def test_the_interval_of_beliefs_is_that_of_the_advice():
     assert low <= share <= high
     for inside in (low + 1e-9, 0.5 * (low + high), high - 1e-9):
         weights = np.array([inside, 1.0 - inside])
-        best = plan._values.best(0, 0, 1, weights)
-        assert weights @ plan._values.at(0, 0, 1)[best].values == pytest.approx(
+        best = plan.vectors.best(0, 0, 1, weights)
+        assert weights @ plan.vectors.vectors(0, 0, 1)[best] == pytest.approx(
             weights @ np.array(list(plan.values.values())), abs=1e-9
         )
 
@@ -167,3 +168,21 @@ def test_a_prior_may_depend_on_the_first_state_and_must_be_a_distribution():
         tether.Types({"a": types.models["z0"], "b": other}, prior={"a": 0.5, "b": 0.5})
     with pytest.raises(tether.QueryError, match="under Gumbel-max alone"):
         tether.counterfactual(types, path, "independent")
+
+
+def test_two_types_with_few_vectors_lose_no_more_than_is_said(monkeypatch):
+    """With fewer vectors the plan is one that can be followed, and the best is at most what was lost above it."""
+    some = 0
+    for seed in range(6):
+        cf = tether.counterfactual(*typed(seed, 2, 5))
+        best = cf.plan(m=5)
+        assert best.exact
+        with monkeypatch.context() as few:
+            few.setattr(hidden_types, "MOST_OF_TWO", 2)
+            plan = cf.plan(m=5)
+        some += not plan.exact
+        assert plan.value <= best.value + 1e-12 <= plan.best_possible + 2e-12
+        assert plan.exact or plan.best_possible - plan.value <= plan.vectors.lost + 1e-12
+        mean = sum(cf.posterior[name] * value for name, value in plan.values.items())
+        assert mean == pytest.approx(plan.value, abs=1e-12)
+    assert some

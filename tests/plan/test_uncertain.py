@@ -50,7 +50,7 @@ def test_rows_against_a_linear_programme_over_intervals_and_couplings(sign, step
 
 
 def as_learned(world, data):
-    """The model of a world as if it had been learned: with some counts for each transition, and no step after the path."""
+    """The model of a world as if it had been learned, with some counts for each transition; it ends with the path."""
     mdp = world.cf.mdp
     times = data.draw(st.lists(st.integers(0, 30), min_size=mdp.n_transitions, max_size=mdp.n_transitions))
     return replace(mdp, counts=Counts(np.array(times, dtype=np.int64), 1.0), horizon=world.T)

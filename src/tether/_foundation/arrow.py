@@ -27,12 +27,20 @@ __all__ = ["NameColumn", "Tabular", "as_pandas", "name_array"]
 
 
 def as_pandas(table: pyarrow.Table) -> pandas.DataFrame:
-    """An Arrow table as a pandas one; a struct becomes a column of dictionaries."""
+    """An Arrow table as a pandas one; a struct becomes a column of dictionaries.
+
+    Whole numbers stay whole numbers where some are missing: such a column has the type ``Int64`` of pandas.
+    """
     try:
-        import pandas  # noqa: F401
+        import pandas
     except ImportError:
         raise QueryError("a pandas table needs pandas: pip install pandas") from None
-    return table.to_pandas()
+    frame = table.to_pandas()
+    for name in table.column_names:
+        column = table[name]
+        if column.null_count and str(column.type) == "int64":
+            frame[name] = column.to_pandas(types_mapper={column.type: pandas.Int64Dtype()}.get)
+    return frame
 
 
 class Tabular:

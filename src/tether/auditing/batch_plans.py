@@ -8,17 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Flags, Floats, Ints
 from tether._foundation.rounding import rounding_of
 from tether.auditing.answering import PreparedQuestion
 from tether.auditing.audit_question import Question
 from tether.auditing.followed import AskPolicy, Followed, World
 from tether.core.batch import Layer, Steps
+from tether.influence.kappa import as_engine_rule
 from tether.influence.one_step import Effective, Support, TotalVariation
+from tether.influence.own import InfluenceTest, RowOfStep
 from tether.model.model_record import ModelRecord
 from tether.plan.chain import Decide, Taken
 from tether.plan.chain import Visits as StatesVisited
@@ -26,6 +28,9 @@ from tether.plan.limits import ABOUT, SHARE
 from tether.plan.resting import asked_model
 from tether.plan.solution import solve as solve_plain
 from tether.plan.standard import LayerValues, Standard
+
+if TYPE_CHECKING:
+    from tether.core.rows import Rows
 
 __all__ = ["Batch", "NotTogetherError", "Plans"]
 
@@ -52,10 +57,11 @@ class Plans:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Episodes, and the layers that they reach."""
+    """Episodes, and the layers that they reach; ``rows`` are those that the layers refer to."""
 
     world: World
     steps: Steps
+    rows: Rows
     layers: list[Layer]
     ends: Ints
 
@@ -63,11 +69,12 @@ class Batch:
     def of(cls, world: World, steps: Steps) -> Batch:
         from tether.core.condition import condition
 
-        layers, stuck = condition(world.model, steps, world.store, world.ended)
+        rows = world.store.rows()
+        layers, stuck = condition(world.model, steps, rows, world.ended)
         if stuck:
             raise NotTogetherError
-        layers = [_with_influence(world, steps, layer, t) for t, layer in enumerate(layers)]
-        return cls(world, steps, layers, _path_ends(world, steps))
+        layers = [_with_influence(world, steps, rows, layer, t) for t, layer in enumerate(layers)]
+        return cls(world, steps, rows, layers, _path_ends(world, steps))
 
     def planned(self, k: int | None, m: int) -> Plans:
         """The best plans within k and m; without k within the tether that `Tethered.plan` takes for each episode."""
@@ -92,7 +99,8 @@ class Batch:
     def _thresholds(self, up_to: int, m: int) -> Any:
         from tether.core.thresholds import thresholds
 
-        world, rule = self.world, self.world.asked.question.rule
+        world = self.world
+        rule = as_engine_rule(world.asked.question.rule, world.model)
         of_model = world.model, self.steps, self.layers
         return thresholds(*of_model, rule, world.ended, up_to, forbidden=world.forbidden, m=m)
 
@@ -109,7 +117,7 @@ class Batch:
             return np.ones(lengths.size, np.int64)
 
         def strength_of(_t: int, part: Layer, _edits: Any) -> Floats:
-            found: Floats = world.store.strength[part.edits.row]
+            found: Floats = self.rows.strength[part.edits.row]
             return found
 
         rewards = world.rewards
@@ -175,7 +183,7 @@ class Batch:
         visits, occupied = follow(world.model, layers, first, m, decide)
         if not is_own:
             value = expected_returns(world.model, layers, visits, occupied, world.worth_of, world.final, world.discount)
-        return Followed(world, steps, layers, visits, occupied, value, plans.observed, plans.k, m)
+        return Followed(world, steps, self.rows, layers, visits, occupied, value, plans.observed, plans.k, m)
 
     def evaluated(self, asked: PreparedQuestion, until: int) -> Followed:
         """What a policy leads to; ``until`` is the horizon, if it is above 0."""
@@ -203,7 +211,7 @@ class Batch:
         kappa = [np.ones(layer.n_pairs, np.int16) for layer in self.layers[:-1]]
         seen = self._solve(self.layers, kappa, np.array([1]), 0).values[:, 0, 0]
         value = expected_returns(model, self.layers, visits, occupied, world.worth_of, world.final, world.discount)
-        return Followed(world, steps, self.layers, visits, occupied, value, seen, np.full(n, -1), 0, ask)
+        return Followed(world, steps, self.rows, self.layers, visits, occupied, value, seen, np.full(n, -1), 0, ask)
 
     def best_values(self, standard: Standard, horizon: Ints) -> Floats:
         """The value of the plain model's best policy with the luck of each episode, up to its horizon.
@@ -270,7 +278,7 @@ def _decider(mdp: ModelRecord, question: Question, T: int) -> Decide:
     return decide
 
 
-def _with_influence(world: World, steps: Steps, layer: Layer, t: int) -> Layer:
+def _with_influence(world: World, steps: Steps, rows: Rows, layer: Layer, t: int) -> Layer:
     """The layer with the influenced pairs of the test that is asked for."""
     influence, edits = world.asked.question.influence, layer.edits
     if isinstance(influence, Support) or edits.row.size == 0:
@@ -278,11 +286,29 @@ def _with_influence(world: World, steps: Steps, layer: Layer, t: int) -> Layer:
     if isinstance(influence, TotalVariation):
         kept = _closeness(world, steps, layer, t) <= influence.eps
     else:
-        assert isinstance(influence, Effective)
         pairs = layer.pairs(world.model, edits.position)
         own = steps.item(steps.pair, t)[layer.episode()[layer.node_of(edits.position)]]
-        kept = (world.store.strength[edits.row] > influence.eps) | (pairs == own)
+        if isinstance(influence, Effective):
+            by_test = rows.strength[edits.row] > influence.eps
+        else:
+            by_test = _own_test(world, steps, layer, t, pairs, influence)
+        kept = by_test | (pairs == own)
     return Layer(layer.nodes, edits._replace(influenced=kept.astype(np.uint8)))
+
+
+def _own_test(world: World, steps: Steps, layer: Layer, t: int, pairs: Ints, influence: InfluenceTest) -> Flags:
+    """What a test of the user's own says about each edited pair; the same observed transition is asked about once."""
+    model, episode = world.model, layer.episode()[layer.node_of(layer.edits.position)]
+    observed, outcome = (steps.item(one, t)[episode] for one in (steps.pair, steps.outcome))
+    different, place = np.unique(np.stack((observed, outcome, pairs)), axis=1, return_inverse=True)
+    found = np.zeros(different.shape[1], bool)
+    for transition in np.unique(different[:2], axis=1).T:
+        some = np.flatnonzero((transition == different[:2].T).all(axis=1))
+        entries = slice(int(model.row_start[transition[0]]), int(model.row_start[transition[0] + 1]))
+        row = model.next_state[entries], model.probability[entries]
+        step = RowOfStep.of(*row, int(transition[1]), influence.n_states)
+        found[some] = influence.holds(t, different[2, some], model, step)
+    return found[place.reshape(-1)]
 
 
 def _closeness(world: World, steps: Steps, layer: Layer, t: int) -> Floats:

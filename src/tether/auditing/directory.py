@@ -36,7 +36,7 @@ from tether.errors import FileError, Problem
 __all__ = ["TABLES", "Directory", "Parts", "Tables", "open_directory", "open_tables"]
 
 TABLES = ("episodes", "decisions", "outcomes")
-_FORMAT = "tether audit 4"
+_FORMAT = "tether audit 5"
 _ABOUT, _PARTS, _LOCK = "audit.json", "parts", ".lock"
 _PART = re.compile(r"(?P<number>[0-9]{6,})-(?P<checksum>[0-9a-f]{32})\.parquet", re.ASCII)
 _ROWS = 1 << 16

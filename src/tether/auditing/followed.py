@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from tether.auditing.answer_table import AnswerTable
 from tether.auditing.answering import PreparedQuestion
 from tether.conditioning.horizon import Horizon
 from tether.core.batch import Layer, Model, Steps
+from tether.evaluation.disagreement import sides_of
 from tether.influence.kappa import not_to_advise
 from tether.influence.one_step import Support
 from tether.model.form import Rewards, model_of
@@ -23,6 +24,9 @@ from tether.model.side_by_side import copied_model
 from tether.plan.best_values import final_rewards
 from tether.plan.policy import follows_the_record
 from tether.plan.rewards import ExpectedRewards, without_rewards
+
+if TYPE_CHECKING:
+    from tether.core.rows import Rows
 
 __all__ = ["AskPolicy", "Followed", "Guaranteed", "World"]
 
@@ -41,7 +45,8 @@ class World:
     ``seen`` is how often each pair is in the log of a learned model, ``usual`` the number of the pair of each state
     that is there most often. These two are those of one copy.
     ``probability`` has one row per copy, if there are copies; ``shares`` says how often each of their pairs is usually
-    taken. ``chances`` says how an episode goes on after its record
+    taken. ``member`` says which states each label has; the last two rows, which are a good end and which a bad one.
+    ``chances`` says how an episode goes on after its record
     from each state: the chance to end in each label, and in each class of outcomes; None if nothing is asked about
     after it. ``tables`` keeps this for each horizon (`tether.plan.afterwards.tables_after`).
     """
@@ -77,9 +82,10 @@ class World:
         if question.objective is not None:
             decided = question.objective.on(mdp)
             ended, worth, final = np.tile(decided.ended, n), without_rewards(worth), decided.holds.astype(np.float64)
-        member = np.zeros((len(mdp.label_sets.ends), mdp.n_states), dtype=bool)
+        member = np.zeros((len(mdp.label_sets.ends) + 2, mdp.n_states), dtype=bool)
         for number, states in enumerate(mdp.label_sets.ends.values()):
             member[number, states] = True
+        member[-2:] = sides_of(mdp)
         discount = mdp.discount if question.objective is None else 1.0
         forbidden, seen = not_to_advise(mdp, question.advisable), np.zeros(mdp.n_pairs, np.int64)
         if mdp.counts is not None:
@@ -139,6 +145,7 @@ class Followed:
 
     world: World
     steps: Steps
+    rows: Rows
     layers: list[Layer]
     visits: list[Any]
     occupied: list[Any]
@@ -184,7 +191,7 @@ class Followed:
             edited = np.flatnonzero(visits.edit >= 0)
             edit, node, mass = visits.edit[edited], visits.node[edited], visits.mass[edited]
             taken += by_episode(layer, visits.node, visits.mass)
-            strength += by_episode(layer, node, mass * self.world.store.strength[layer.edits.row[edit]])
+            strength += by_episode(layer, node, mass * self.rows.strength[layer.edits.row[edit]])
             influenced += by_episode(layer, node, mass * layer.edits.influenced[edit])
             self._tell_sightings(layer, visits, table, some)
             if is_first:
@@ -195,7 +202,7 @@ class Followed:
         table.answered[some] = True
         if question.policy is None:
             each = zip(self.layers, self.visits, strict=False)
-            rows = self.world.store.strength
+            rows = self.rows.strength
             about = about_episode(len(self.steps), (strengths(*one, rows, self.m) for one in each))
             table.add("about", some, share * about)
             worse = np.full(len(self.steps), np.nan)
@@ -327,12 +334,12 @@ class Guaranteed:
     above: Callable[[Ints, Floats], Floats]
 
     @classmethod
-    def mean(cls, each: list[Guaranteed]) -> Guaranteed:
-        """The mean of what the same episodes gain in several models."""
+    def least(cls, each: list[Guaranteed]) -> Guaranteed:
+        """The least of what the same episodes gain in several models: what holds, holds in each of them."""
         if len(each) == 1:
             return each[0]
-        every, stable = (np.mean([getattr(one, which) for one in each], axis=0) for which in ("every", "stable"))
-        return cls(every, stable, lambda some, gamma: np.mean([one.above(some, gamma) for one in each], axis=0))
+        every, stable = (np.min([getattr(one, which) for one in each], axis=0) for which in ("every", "stable"))
+        return cls(every, stable, lambda some, gamma: np.min([one.above(some, gamma) for one in each], axis=0))
 
     def strengths(self) -> Floats:
         """The strength of hidden causes that undoes each gain: 1 where none is guaranteed."""

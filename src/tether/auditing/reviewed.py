@@ -14,11 +14,11 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import NameColumn, Tabular, name_array
-from tether._foundation.rounding import gain_of
+from tether._foundation.rounding import gain_of, rounding_of
 from tether.auditing.answer_arrays import Answers
 from tether.auditing.answering import PreparedQuestion
 from tether.errors import QueryError
-from tether.evaluation.review import BatchReview, horizons, review_batch
+from tether.evaluation.review import BatchReview, StepReviews, horizons, review_batch
 from tether.logs.cohort import Cohort, find_episodes
 from tether.mdp import MDP
 from tether.model.properties import Property, make_property
@@ -179,8 +179,16 @@ def _with_review(asked: PreparedQuestion, standard: Standard, answers: Answers, 
         "decision_best": steps.best[open_ones],
         "decision_cost": steps.cost[open_ones],
         "decision_claimed": steps.is_claimed[open_ones].astype(np.int64),
+        "decision_turn": _turns(steps)[open_ones],
     }
     return replace(answers, **columns)
+
+
+def _turns(steps: StepReviews) -> Ints:
+    """Whether each step turned out better (1) or worse (-1) than was to be expected before its decision, or as well."""
+    turn = steps.luck - steps.mistake
+    found: Ints = np.where(np.abs(turn) <= rounding_of(steps.expected), 0.0, np.sign(turn)).astype(np.int64)
+    return found
 
 
 def review_log(

@@ -17,11 +17,13 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.rounding import rounding_of
 from tether.auditing.consistency import Consistency
+from tether.auditing.tables import NO_OUTCOME as UNDER_WAY
 
 if TYPE_CHECKING:
     import pyarrow
 
 __all__ = [
+    "Changed",
     "EpisodeRows",
     "FileRows",
     "Helped",
@@ -36,7 +38,8 @@ __all__ = [
 _AT_ONCE = 1 << 16
 """How many rows are read together."""
 
-_COLUMNS = ("observed", "outcome", "mistakes", "claimed", "gain", "gamma_star", "verdict", "problem")
+_JUDGED = ("mistakes", "claimed", "gain", "gamma_star", "verdict", "changes", "worse_end")
+_COLUMNS = ("observed", "outcome", *_JUDGED, "problem")
 _COMPARED = ("value", "model_value")
 
 
@@ -121,20 +124,28 @@ def is_more(values: Floats, observed: Floats) -> Any:
 
 
 def find_top(
-    rows: EpisodeRows, n: int, by: str = "gain", *, losses: bool = False, hindsight_only: bool = False
-) -> Ints:
+    rows: EpisodeRows, n: int, by: str = "gain", *, losses: bool = False, hindsight_only: bool = False,
+    worse_end: bool | None = None, apart: bool = False,
+) -> Ints:  # fmt: skip
     """The positions of the n episodes with the largest gains, or losses; equal ones are in the log's order.
 
     ``by="claimed"`` finds the costliest mistakes instead; ``hindsight_only`` leaves out the episodes that have any.
+    ``worse_end`` says whether only episodes whose plan has a worse end are wanted, or only the others; ``apart``, that
+    no gain counts of an episode that is still under way.
     """
+    columns = dict.fromkeys([by, "observed", "outcome", "worse_end", *(["claimed"] if hindsight_only else [])])
     kept_values, kept_places = np.empty(0), np.empty(0, np.int64)
     before = 0
-    for table in rows.batches(list(dict.fromkeys([by, "observed", *(["claimed"] if hindsight_only else [])]))):
+    for table in rows.batches(list(columns)):
         values, observed = (table.column(name).to_numpy() for name in (by, "observed"))
         values = -values if losses else values
         wanted = values > 0 if by == "claimed" else is_more(values, observed)
         if hindsight_only:
             wanted &= ~(table.column("claimed").to_numpy() > 0)
+        if worse_end is not None:
+            wanted &= _is_worse_end(table) == worse_end
+        if apart and by != "claimed":
+            wanted &= ~_is_under_way(table)
         here = np.flatnonzero(wanted)
         kept_values = np.concatenate((kept_values, values[here]))
         kept_places = np.concatenate((kept_places, here + before))
@@ -142,6 +153,16 @@ def find_top(
         kept_values, kept_places = kept_values[best], kept_places[best]
         before += table.num_rows
     return kept_places
+
+
+def _is_worse_end(table: pyarrow.Table) -> Any:
+    return np.asarray(table.column("worse_end").fill_null(False))
+
+
+def _is_under_way(table: pyarrow.Table) -> Any:
+    import pyarrow.compute as pc
+
+    return np.asarray(pc.equal(table.column("outcome"), UNDER_WAY).fill_null(False))
 
 
 def find_problems(rows: EpisodeRows, most: int | None = None) -> pyarrow.Table:
@@ -163,12 +184,25 @@ def find_problems(rows: EpisodeRows, most: int | None = None) -> pyarrow.Table:
 
 @dataclass(slots=True)
 class Helped:
-    """For one observed outcome: how many episodes have it, have a mistake, gain something, lose something."""
+    """For one observed outcome: how many episodes have it, have a mistake, gain something, lose something.
+
+    Of episodes that are still under way, told apart, no gain and no loss is counted.
+    """
 
     episodes: int = 0
     mistaken: int = 0
     gained: int = 0
     lost: int = 0
+
+
+@dataclass(slots=True)
+class Changed:
+    """One action in place of another: in how many episodes it is the first change, and how many have each verdict."""
+
+    observed: Any
+    advised: Any
+    episodes: int = 0
+    verdicts: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,16 +218,25 @@ class Summary:
         How many episodes have none, but decisions that the model does not call the best: only where it was learned.
     hindsight_only : int
         How many episodes gain something without any claimed mistake: nobody could know it at the time.
+    unfinished : int
+        How many episodes are still under way and told apart (`tether.auditing.answer_arrays.sets_apart`): they count
+        among those with mistakes, but not among those that gain, lose or hold.
+    worse_ends : int
+        In how many episodes with a gain the plan makes a good end less likely, or a bad one likelier.
     gains : array
         Of the episodes that gain something, or lose something (below 0), in the log's order.
     strengths : array
-        The strength of hidden causes that undoes the gain, of the episodes whose gain holds under every causal model.
+        The strength of hidden causes that undoes the gain, of the episodes that gain something and have a certificate.
+    held : array
+        The same, of those whose gain holds under every causal model.
     verdicts : mapping
         How many of the episodes that gain something have each verdict.
     is_certified : bool
         Whether any episode has a verdict.
     outcomes : mapping from str to Helped
         By observed outcome, in the order in which they first appear.
+    changed : list of Changed
+        What hindsight changes first, by pair of actions; those with most gains that hold first.
     consistency : Consistency or None
         Of a policy's values and the model's.
     """
@@ -205,10 +248,19 @@ class Summary:
     hindsight_only: int
     gains: Floats
     strengths: Floats
+    held: Floats
     verdicts: dict[str, int]
     is_certified: bool
     outcomes: dict[str, Helped]
+    changed: list[Changed]
     consistency: Consistency | None
+    unfinished: int = 0
+    worse_ends: int = 0
+
+    @property
+    def ended(self) -> int:
+        """How many episodes were answered, without those that are told apart."""
+        return self.answered - self.unfinished
 
     @property
     def gained(self) -> Floats:
@@ -221,21 +273,27 @@ class Summary:
         return self.gains[self.gains < 0]
 
 
-def summarize(rows: EpisodeRows) -> Summary:
-    """Go through the table of episodes once."""
-    found, compared = _Found(), _Compared()
+def summarize(rows: EpisodeRows, *, apart: bool = False) -> Summary:
+    """Go through the table of episodes once; ``apart``: episodes that are still under way are counted apart."""
+    found, compared = _Found(apart), _Compared()
     for table in rows.batches((*_COLUMNS, *_COMPARED)):
         found.add(table)
         compared.add(table.select(list(_COMPARED)).drop_null())
-    kept = found.mistaken, found.gains, found.strengths
-    mistaken, gains, strengths = (np.concatenate([np.empty(0), *parts]) for parts in kept)
+    kept = found.mistaken, found.gains, found.strengths, found.held
+    mistaken, gains, strengths, held = (np.concatenate([np.empty(0), *parts]) for parts in kept)
     judged = (mistaken, found.unsure, found.hindsight_only)
-    counts = (dict(found.verdicts), found.is_certified, found.outcomes)
-    return Summary(found.episodes, found.answered, *judged, gains, strengths, *counts, compared.result())
+    changed = sorted(found.changed.values(), key=lambda one: (-one.verdicts["holds"], -one.episodes))
+    return Summary(
+        found.episodes, found.answered, *judged, gains, strengths, held, dict(found.verdicts), found.is_certified,
+        found.outcomes, changed, compared.result(), found.unfinished, found.worse_ends,
+    )  # fmt: skip
 
 
 @dataclass(slots=True)
 class _Found:
+    apart: bool
+    unfinished: int = 0
+    worse_ends: int = 0
     episodes: int = 0
     answered: int = 0
     mistaken: list[Floats] = field(default_factory=list)
@@ -243,9 +301,11 @@ class _Found:
     hindsight_only: int = 0
     gains: list[Floats] = field(default_factory=list)
     strengths: list[Floats] = field(default_factory=list)
+    held: list[Floats] = field(default_factory=list)
     verdicts: Counter[str] = field(default_factory=Counter)
     is_certified: bool = False
     outcomes: dict[str, Helped] = field(default_factory=dict)
+    changed: dict[str, Changed] = field(default_factory=dict)
 
     def add(self, table: pyarrow.Table) -> None:
         import pyarrow.compute as pc
@@ -255,19 +315,40 @@ class _Found:
         names = "gain", "observed", "mistakes", "claimed"
         gain, observed, mistakes, claimed = (table.column(name).to_numpy() for name in names)
         gained, lost, bad = is_more(gain, observed), is_more(-gain, observed), claimed > 0
+        if self.apart:
+            under_way = _is_under_way(table)
+            gained, lost = gained & ~under_way, lost & ~under_way
+            self.unfinished += int(np.count_nonzero(under_way))
+        self.worse_ends += int(np.count_nonzero(gained & _is_worse_end(table)))
         self.mistaken.append(claimed[bad])
         self.unsure += int(np.count_nonzero((mistakes > 0) & ~bad))
         self.hindsight_only += int(np.count_nonzero(gained & ~bad))
         self.gains.append(gain[gained | lost])
         verdict = table.column("verdict")
-        holds = np.asarray(pc.equal(verdict, "holds").fill_null(False)) & gained
-        strength = table.column("gamma_star").to_numpy()[holds]
-        self.strengths.append(strength[~np.isnan(strength)])
+        strength = table.column("gamma_star").to_numpy()
+        known, holds = gained & ~np.isnan(strength), np.asarray(pc.equal(verdict, "holds").fill_null(False))
+        self.strengths.append(strength[known])
+        self.held.append(strength[known & holds])
         self.is_certified |= verdict.null_count < table.num_rows
         for one in pc.value_counts(verdict.filter(gained)).to_pylist():
             if one["values"] is not None:
                 self.verdicts[one["values"]] += one["counts"]
         self._add_outcomes(table.column("outcome"), bad, gained, lost)
+        self._add_changes(table.column("changes").filter(gained), verdict.filter(gained))
+
+    def _add_changes(self, changes: Any, verdict: Any) -> None:
+        import pyarrow.compute as pc
+
+        some = pc.fill_null(pc.greater(pc.list_value_length(changes), 0), False)
+        if not pc.any(some).as_py():
+            return
+        first = pc.list_element(changes.filter(some), 0)
+        pairs = zip(first.to_pylist(), verdict.filter(some).to_pylist(), strict=True)
+        for one, judged in pairs:
+            observed, advised = one["observed_action"], one["advised_action"]
+            here = self.changed.setdefault(repr((observed, advised)), Changed(observed, advised))
+            here.episodes += 1
+            here.verdicts[judged or ""] += 1
 
     def _add_outcomes(self, outcome: Any, *which: Any) -> None:
         codes = outcome.combine_chunks().dictionary_encode()

@@ -1,4 +1,6 @@
-"""The paper's models, ready to use: `toy`, `grid_world`, `epidemic`, `sepsis`; and one from real data, `icu_sepsis`.
+"""The paper's models, ready to use: `toy`, `grid_world`, `epidemic`, `sepsis`.
+
+And a small `ward`; and one from real data, `icu_sepsis`.
 
 Each function returns a `Case`: the model, with readable names, and its observed paths by name.
 May import: mdp, and what it may.
@@ -15,5 +17,6 @@ from tether.cases.grid_world import grid_world
 from tether.cases.icu_sepsis import IcuSepsisCase, icu_sepsis
 from tether.cases.sepsis import sepsis
 from tether.cases.toy import toy
+from tether.cases.ward import ward
 
-__all__ = ["Case", "IcuSepsisCase", "epidemic", "grid_world", "icu_sepsis", "sepsis", "toy"]
+__all__ = ["Case", "IcuSepsisCase", "epidemic", "grid_world", "icu_sepsis", "sepsis", "toy", "ward"]

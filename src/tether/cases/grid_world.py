@@ -45,7 +45,7 @@ def grid_world() -> Case:
             for b, move in enumerate(_MOVES.values()):
                 P[s, a, _moved(s, move)] += _CHOSEN if a == b else _OTHER
     mdp = MDP.from_arrays(P, np.array(_REWARD, dtype=float), actions=_MOVES)
-    mdp = mdp.with_labels({"goal": [_GOAL], "danger": [_PIT]})
+    mdp = mdp.with_labels({"goal": [_GOAL], "danger": [_PIT]}, good="goal", bad="danger")
     path = Path([0, 1, 2, *[_PIT] * 9], ["right", "right", "down", *["up"] * 8])
     story = "The robot went right twice, then down into the pit, where it stayed."
     return Case("grid world", mdp, {"observed": path}, stories={"observed": story}, noun="robot")

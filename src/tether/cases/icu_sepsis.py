@@ -107,7 +107,7 @@ def icu_sepsis(
     P[_OVER] = 0.0
     expert[_OVER] = np.eye(len(actions))[0]  # a policy needs an action in every state, also after the end
     mdp = MDP.from_arrays(P, read.R, states=states, actions=actions, terminal=[states[s] for s in _OVER])
-    mdp = mdp.with_labels({"death": [states[_DEATH]], "survival": [states[_SURVIVAL]]})
+    mdp = mdp.with_labels({"death": [states[_DEATH]], "survival": [states[_SURVIVAL]]}, good="survival", bad="death")
     paths = {
         name: Path([states[s] for s in visited], [actions[a] for a in taken])
         for name, (visited, taken) in _PATHS.items()

@@ -117,7 +117,7 @@ def sepsis_from(name: str, s: Ints, a: Ints, j: Ints, probability: Floats) -> Ca
     s, a, j, probability = s[order], a[order], j[order], probability[order]
     mdp = MDP.from_table(s, a, j, probability, most_likely_reward(s, a, j, probability))
     mdp = mdp.with_names(states=_states(), actions=ACTIONS)
-    mdp = mdp.with_labels({"died": is_death(), "discharged": is_discharge()})
+    mdp = mdp.with_labels({"died": is_death(), "discharged": is_discharge()}, good="discharged", bad="died")
     return Case(
         name,
         mdp,

@@ -19,8 +19,10 @@ from tether.cli.options import (
     as_json,
     who_acts,
     with_certificate,
+    with_hiding,
     with_horizon,
     with_limits,
+    with_names,
     with_times,
 )
 from tether.cli.parsing import refuse_columns_alone, renamed_columns
@@ -73,6 +75,8 @@ decisions.parquet, outcomes.parquet, and the reports of the top episodes."""
               help="How many of the top episodes get a report of their own.  [default: 10, policy: 0]")  # fmt: skip
 @click.option("--fresh", is_flag=True, help="Start again, even if DIR contains results.")
 @click.option("--strict", is_flag=True, help="Stop at the first batch with an episode that cannot be answered.")
+@with_names
+@with_hiding
 @as_json
 def audit(
     source: ModelOptions,
@@ -97,6 +101,9 @@ def audit(
     reports: int | None,
     fresh: bool,
     strict: bool,
+    episode_name: str | None,
+    step_name: str | None,
+    hide_ids: bool,
     as_json: bool,
 ) -> None:
     """Answer the same question for every episode of a log.
@@ -105,6 +112,7 @@ def audit(
     the best plan within k and m is found, or the policy is evaluated. Broken episodes are listed with the reason.
     """
     from tether.cli.screen import progress, put
+    from tether.explanation.verdicts import Nouns
     from tether.io.opening import must_exist
     from tether.io.policies import open_policy
     from tether.objects.audit_object import audit as ask
@@ -147,10 +155,12 @@ def audit(
             step=step,
             progress=tell,
         )
-    page = Path(out) / "audit.html"
+    page, nouns = Path(out) / "audit.html", Nouns(episode_name or "episode", step_name or "step")
     with progress() as say:
         say(f"writing {page}, and the reports of the top episodes")
-        found.report(page, reports=reports, about={"model file": source.model, "log file": log})
+        found.report(
+            page, reports=reports, about={"model file": source.model, "log file": log}, nouns=nouns, hide_ids=hide_ids
+        )
     if as_json:
         print_json(
             "audit",
@@ -166,7 +176,7 @@ def audit(
             sentences=found.sentences(),
         )
         return
-    put(*found.sentences())
+    put(*map(nouns, found.sentences()))
     put(f"Written to {out}: audit.html, episodes.parquet, decisions.parquet, outcomes.parquet.")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -41,11 +42,11 @@ def decisions(
 ) -> None:
     """Which decisions mattered?
 
-    One row per step and available action. Each has the expected return if only this action had been different; with
-    -m 2 or more, the best return with this action and at most m changes in all; the probability that the observed
-    outcome would not have happened; and the shortest tether that allows the action.
+    One row per step and available action. Each has its mistake, by what could be known at the time; the expected return
+    if only this action had been different; with -m 2 or more, the best return with this action and at most m changes in
+    all; the probability that the observed outcome would not have happened; and the shortest tether that allows the
+    action.
     """
-    from tether._foundation.words import shown
     from tether.cli.json_output import print_json
     from tether.cli.screen import progress, put
     from tether.explanation.answer_data import objective_data
@@ -70,26 +71,28 @@ def decisions(
             sentences=found.sentences(str),
         )
         return
-    put(*found.sentences(shown), "")
-    put(_table(found))
+    put(*found.sentences(episode.name), "")
+    put(_table(found, episode.name))
     put(_legend(found), style="dim")
 
 
-def _table(found: Decisions) -> Table:
+def _table(found: Decisions, name: Callable[[Any], str]) -> Table:
     from tether.cli.screen import decimals, plain_table
 
-    names = ["t", "action", "return" if found.objective is None else "chance"]
+    has_mistakes = any(row.mistake is not None for row in found.rows)
+    names = ["t", "action", *(["mistake"] if has_mistakes else []), "return" if found.objective is None else "chance"]
     names += [f"best, m = {found.m}"] if found.m > 1 else []
     names += ["avoided"] if found.outcome is not None else []
     names += ["strength", "from k"]
     table = plain_table(*names, right=[0, *range(2, len(names))])
-    places = decimals(value for row in found.rows for value in (row.value, row.best) if value is not None)
+    numbers = ((row.mistake, row.value, row.best) for row in found.rows)
+    places = decimals(value for some in numbers for value in some if value is not None)
     for first, last in found.stretches():
         if last > first:
             table.add_row(f"{first}–{last}", "any: nothing changes")
             continue
         for i, row in enumerate(found.at(first)):
-            table.add_row("" if i else str(first), *_cells(found, row, places))
+            table.add_row("" if i else str(first), *_cells(found, row, places, name))
     return table
 
 
@@ -98,6 +101,8 @@ def _legend(found: Decisions) -> str:
     if found.objective is not None:
         value = f"chance: that {found.objective.in_words}, had only this action been different."
     sentences = ["* what was done.", value]
+    if any(row.mistake is not None for row in found.rows):
+        sentences.insert(1, "mistake: what it costs by what could be known at the time; 0 is the best.")
     if found.outcome is not None:
         sentences.append("avoided: how likely the outcome would then not have happened.")
     sentences.append("strength: the part of the probability that the observation moves.")
@@ -107,13 +112,16 @@ def _legend(found: Decisions) -> str:
     return " ".join(sentences)
 
 
-def _cells(found: Decisions, row: Decision, places: int) -> list[str]:
-    from tether._foundation.words import percent, shown, strength_in_words
+def _cells(found: Decisions, row: Decision, places: int, name: Callable[[Any], str]) -> list[str]:
+    from tether._foundation.words import percent, strength_in_words
 
     def number(value: float | None) -> str:
         return "–" if value is None else f"{value:,.{places}f}"
 
-    cells = [shown(row.action) + (" *" if row.is_observed else ""), number(row.value)]
+    cells = [name(row.action) + (" *" if row.is_observed else "")]
+    if any(one.mistake is not None for one in found.rows):
+        cells.append("0" if row.mistake == 0 else number(row.mistake))
+    cells.append(number(row.value))
     cells += [number(row.best)] if found.m > 1 else []
     if found.outcome is not None:
         cells.append("–" if row.necessity is None else percent(row.necessity, short=True))

@@ -1,4 +1,4 @@
-"""`make demo`: two episodes, what happened, and what should have been done differently.
+"""`make demo`: two patients, what happened, and what should have been done differently.
 
 Prints to the terminal and leaves a report of each in ``tether-demo/``, as a page for the browser.
 """
@@ -18,10 +18,11 @@ from typing import Any
 from rich.text import Text
 
 from tether._foundation.words import shown
-from tether.cases import epidemic, sepsis, toy
+from tether.cases import sepsis, toy, ward
 from tether.cases.case import Case
 from tether.cli.screen import COMPILING, put
 from tether.explanation.explain import Explanation
+from tether.explanation.verdicts import Nouns
 from tether.objects.counterfactual_object import counterfactual
 from tether.objects.plan_object import Plan
 
@@ -52,43 +53,39 @@ class Story:
 
 
 def stories() -> tuple[Story, ...]:
-    """The epidemic and one sepsis patient."""
+    """A patient of the ward, whose answer is about this patient; and one of the sepsis model, whose answer is not."""
     return (
-        Story(
-            "outbreak",
-            "An outbreak among ten people, left alone",
-            epidemic,
-            ((3, 1), (6, 4), (8, 1)),
-            lambda state: f"S {state.S}, I {state.I}",
-        ),
+        Story("ward", "A patient of a ward: sick, waited four times, died", ward, ((1, 1), (2, 1)), str),
         Story(
             "sepsis",
             "A sepsis patient, diabetic, who died at the third step",
             sepsis,
-            ((7, 2), (8, 2)),
+            ((8, 2),),
             _vital_signs,
         ),
     )
 
 
 def main() -> None:
-    """Show the epidemic and one sepsis patient, and write a report of each."""
+    """Show both stories, and write a report of each."""
     _TARGET.mkdir(exist_ok=True)
     put(Text("Tether: mistake or luck? And is the answer still about this episode?", "bold"), "")
     _compile()
     start = time.perf_counter()
     answers = [(story, _show(story)) for story in stories()]
     computed = time.perf_counter() - start
-    pages = [plan.report(_TARGET / f"{story.name}.html", title=story.title) for story, plan in answers]
+    pages = [
+        plan.report(_TARGET / f"{story.name}.html", title=story.title, nouns=Nouns(story.case().noun))
+        for story, plan in answers
+    ]
     drawn, tether = time.perf_counter() - start - computed, _command()
     put(
         f"Computed exactly, without sampling, in {computed:.1f} s; reports drawn in {drawn:.1f} s.",
-        "",
         "Where to look next:",
-        f"- reports to show to others, in a browser: {', '.join(map(str, pages))}",
-        f"- one answer step by step: {tether} explain case:sepsis -m 2",
-        f"- an interactive page, in a browser: {tether} explore",
-        f"- your own files: {tether} explain MODEL PATH, and docs/start.md",
+        f"- pages for others: {', '.join(map(str, pages))}",
+        f"- one answer step by step: {tether} explain case:ward",
+        f"- a page to play with: {tether} explore",
+        f"- your own files: {tether} explain MODEL PATH",
     )
 
 
@@ -109,15 +106,23 @@ def _compile() -> None:
 
 
 def _show(story: Story) -> Plan:
-    """Print the verdicts on a story: those of its plan that helps most; returns that plan."""
-    explanation = story.explanations()[-1]
-    found = explanation.verdicts(story.name_of)
-    put(Text(f"{story.title} (k = {explanation.plan.k}, m = {explanation.plan.m})", "bold"))
+    """Print the verdicts on a story, for its shortest tether; and what a longer one adds. Returns that plan."""
+    case, (first, *longer) = story.case(), story.explanations()
+    nouns = Nouns(case.noun)
+    found = first.verdicts(story.name_of, nouns)
+    put(Text(f"{story.title} (k = {first.plan.k}, m = {first.plan.m})", "bold"))
     put(found.foreseen, found.hindsight)
     for one in found:
         put(Text.assemble((f"{one.question} {one.word} ", "bold"), " ".join(one.sentences)))
-    put(found.change, "")
-    return Plan.over(explanation.plan)
+    put(found.change)
+    for other in longer:
+        more = other.verdicts(story.name_of, nouns)
+        put(
+            f"A longer tether (k = {other.plan.k}) helps more, and is less about this {case.noun}: {more.hindsight} "
+            f"{more.about.sentences[-1]}"
+        )
+    put("")
+    return Plan.over(first.plan)
 
 
 def _vital_signs(state: Any) -> str:

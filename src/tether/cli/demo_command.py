@@ -17,7 +17,7 @@ Example:
 )
 @as_json
 def demo(as_json: bool) -> None:
-    """Two episodes, and what should have been done differently.
+    """Two patients, and what should have been done differently.
 
     Leaves a report of each in tether-demo/, to open in a browser.
     """
@@ -28,7 +28,7 @@ def demo(as_json: bool) -> None:
         shown.main()
         return
     stories = []
-    for story, source in zip(shown.stories(), ("case:epidemic", "case:sepsis"), strict=True):
+    for story, source in zip(shown.stories(), ("case:ward", "case:sepsis"), strict=True):
         named = {"model": source, "path": source}
         stories.append(
             {"title": story.title, "explanations": [named | explanation_data(one) for one in story.explanations()]}

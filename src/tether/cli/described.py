@@ -164,13 +164,38 @@ class Episode(ModelOptions):
 
         return Nouns(episode or self._case_noun or "episode", step or "step")
 
-    def title(self, noun: str) -> str:
-        """The episode by a person's name for it: "Sepsis patient", "Patient 10"."""
+    def title(self, noun: str, hide_id: bool = False) -> str:
+        """The episode by a person's name for it: "Sepsis patient", "Patient 10"; without its name in the log."""
+        if hide_id:
+            return noun.capitalize()
         if self.path_source.startswith("case:"):
-            from tether.io.embedded import find_case
+            from tether.io.embedded import title_of
 
-            return f"{find_case(self.path_source).replace('-', ' ')} {noun}".capitalize()
+            return title_of(self.path_source, noun)
         return f"{noun.capitalize()} {self.path_source.rpartition('#')[2]}"
+
+    def name(self, label: Any) -> str:
+        """A state or an action as it is written here: in words, where the case has them."""
+        from tether._foundation.words import shown
+        from tether.io.embedded import words_of
+
+        return words_of(self.model).get(label, shown(label)) if isinstance(label, str) else shown(label)
+
+    def hours(self) -> list[float] | None:
+        """The times of the steps, in the log's own numbers, where ``--time`` names a column of them."""
+        if self.time is None:
+            return None
+        from tether.io.columns import read_columns
+
+        file, _, wanted = self.path_source.rpartition("#")
+        named = {ours: theirs for ours, theirs in self.path_columns.items() if ours == "episode"}
+        read = read_columns(
+            file or wanted, ["t"], ["episode"], {**named, "t": self.time}, text=["episode"], blank=["t"]
+        )
+        times, ids = read.get("t"), read.get("episode") if file else None
+        assert times is not None
+        kept = times if ids is None else times[[str(one) == wanted for one in ids]]
+        return sorted(float(time) for time in kept)
 
     @property
     def _case_noun(self) -> str | None:

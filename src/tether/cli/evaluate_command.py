@@ -77,5 +77,5 @@ def evaluate(
     put(f"{episode.model}: what to expect of the policy {policy}, with the luck of this episode.")
     put(*policy_sentences(cf, outlook, steps, seen, objective), "")
     luck = left_to_chance(asked(cf, objective), outlook.chain)
-    put(steps_table(steps, "the policy", luck))
+    put(steps_table(steps, "the policy", luck, episode.name))
     put(legend(steps, objective, luck), style="dim")

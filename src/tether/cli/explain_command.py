@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tether.cli.doing import DRAWING, LIMITS
+from tether.cli.explaining_types import about_types, explain_types, shares_of, sources_of
 from tether.cli.options import (
     Episode,
     PlanOptions,
@@ -15,6 +16,7 @@ from tether.cli.options import (
     with_certificate,
     with_draws,
     with_limits_and_risk,
+    with_names,
 )
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from tether.explanation.explain import Explanation
     from tether.explanation.sentences import Answer
+    from tether.explanation.verdicts import Nouns
     from tether.plan.plan_record import PlanRecord
 
 __all__ = ["explain", "names_of", "print_explanation"]
@@ -35,18 +38,40 @@ Examples:
   tether explain case:sepsis -m 2 --objective 'avoid died'
   tether explain case:sepsis -k 9 -m 3 --subject-to 'reach died 0.78'
   tether explain model.csv path.csv -k 3 -m 2
-  tether explain learned-model log.csv#17 -k 4 --draws 200"""
+  tether explain learned-model log.csv#17 -k 4 --draws 200
+  tether explain --type frail=a.csv --type fit=b.csv --prior fit=0.8 p.csv"""
 )
 @with_limits_and_risk
 @about_an_episode
 @click.option("--features", metavar="NAMES", help="Parts of states to show: S,I. States that agree in them are one.")
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    callback=sources_of,
+    metavar="NAME=MODEL",
+    help="For somebody whose type was never recorded: the model of each type, in place of MODEL. May be repeated.",
+)
+@click.option(
+    "--prior",
+    "prior_of_types",
+    multiple=True,
+    callback=shares_of,
+    metavar="NAME=SHARE",
+    help="How likely each type is before the episode: diabetic=0.2. May be repeated.",
+)
+@with_names
 @with_draws
 @with_certificate
 @as_json
 def explain(
     episode: Episode,
     limits: PlanOptions,
+    types: dict[str, str],
+    prior_of_types: dict[str, float] | None,
     features: str | None,
+    episode_name: str | None,
+    step_name: str | None,
     draws: int | None,
     seed: int,
     certificate: bool,
@@ -58,12 +83,28 @@ def explain(
     model, how much its log leaves open. Then a table with one row per step: what happened, what the best plan within k
     and m would do, its gain, its strength (how much of the probability the observation moves), and whether it passes
     the test that k counts.
+
+    MODEL may be a directory with the models of several types (tether.Types.save), or be given as --type NAME=MODEL: the
+    answer is then for somebody who does not see the type.
     """
     from tether.cli.json_output import print_json
     from tether.cli.screen import progress
     from tether.explanation.answer_data import explanation_data
     from tether.explanation.state_words import only
 
+    if about_types(episode, types, prior_of_types):
+        refused = {
+            "--features": features,
+            "--draws": draws,
+            "--subject-to": limits.subject_to,
+            "--only": limits.only,
+            "--never": limits.never,
+            "--cost": limits.cost,
+            "--horizon": episode.horizon,
+            "--then": episode.then != "best",
+        }
+        explain_types(episode, limits, types, prior_of_types, certificate, as_json, refused)
+        return
     plan = limits.plan(episode.replay(), every_k=True)
     group = None if features is None else only(names_of(features), plan.cf.path.states[0])
     with progress() as say:
@@ -82,7 +123,7 @@ def explain(
     if as_json:
         print_json("explain", **episode.named, **explanation_data(explanation))
         return
-    print_explanation(explanation, episode, suggested=limits.k is None)
+    print_explanation(explanation, episode, episode.nouns(episode_name, step_name), suggested=limits.k is None)
 
 
 def names_of(features: str) -> list[str]:
@@ -90,48 +131,47 @@ def names_of(features: str) -> list[str]:
     return [name.strip() for name in features.split(",") if name.strip()]
 
 
-def print_explanation(explanation: Explanation, episode: Episode, suggested: bool) -> None:
+def print_explanation(explanation: Explanation, episode: Episode, nouns: Nouns, suggested: bool) -> None:
     """The sentences, the settings, the steps, and what larger limits would add."""
-    from tether._foundation.words import shown
     from tether.cli.screen import put
     from tether.cli.steps_table import legend, steps_table
     from tether.explanation.about_episode import left_to_chance
     from tether.explanation.terms import beyond_sentences
 
-    put(*with_headings(explanation.answer(shown), episode), "")
-    put(*_settings(explanation.plan, episode, suggested), "")
+    put(*with_headings(explanation.answer(episode.name), nouns), "")
+    put(*_settings(explanation.plan, episode, nouns, suggested), "")
     luck = left_to_chance(explanation.plan.asked, explanation.plan.chain)
-    put(steps_table(explanation.steps, luck=luck))
+    put(steps_table(explanation.steps, luck=luck, name=episode.name, noun="t" if nouns.step == "step" else nouns.step))
     put(legend(explanation.steps, explanation.plan.objective, luck, explanation.plan.minimise), style="dim")
-    put("", *beyond_sentences(explanation))
+    put("", *map(nouns, beyond_sentences(explanation)))
     if explanation.uncertainty is not None and explanation.changes:
-        put("", *explanation.uncertainty.changes_in_words(shown))
+        put("", *map(nouns, explanation.uncertainty.changes_in_words(episode.name)))
 
 
-def with_headings(answer: Answer, episode: Episode) -> list[str | Text]:
+def with_headings(answer: Answer, nouns: Nouns) -> list[str | Text]:
     """All sentences of an answer; on a terminal under three bold headings, which a pipe does not need."""
     from rich.console import Console
     from rich.text import Text
 
     if not Console().is_terminal:
-        return list(answer.sentences())
+        return [nouns(one) for one in answer.sentences()]
     parts: dict[str, tuple[str, ...]] = {
         "Mistake or luck?": (*answer.mistake, *answer.change, *answer.follows),
-        f"About this {episode.nouns(None, None).episode}?": answer.episode,
+        f"About this {nouns.episode}?": answer.episode,
         "How sure?": answer.sure,
     }
-    lines: list[str | Text] = []
+    lines: list[str | Text] = [*answer.first]
     for head, said in parts.items():
-        lines += [Text(head, "bold"), *said] if said else []
+        lines += [Text(head, "bold"), *map(nouns, said)] if said else []
     return lines
 
 
-def _settings(plan: PlanRecord, episode: Episode, suggested: bool) -> list[str]:
+def _settings(plan: PlanRecord, episode: Episode, nouns: Nouns, suggested: bool) -> list[str]:
     from tether._foundation.words import counted
     from tether.explanation.terms import limits_in_words
 
     mdp = plan.cf.mdp
     about = f"{episode.model}: {counted(mdp.n_states, 'state')}, {counted(mdp.n_actions, 'action')}"
     where = "" if episode.path is None else f" from {episode.path}"
-    about += f"; an episode of {counted(plan.T, 'step')}{where}."
-    return [about, limits_in_words(plan, suggested)]
+    about += nouns(f"; an episode of {counted(plan.T, 'step')}") + f"{where}."
+    return [about, nouns(limits_in_words(plan, suggested))]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tether.cli.doing import READING
-from tether.cli.options import Episode, about_an_episode_or_none, as_json
+from tether.cli.options import Episode, about_an_episode_or_none, as_json, with_names
 
 if TYPE_CHECKING:
     from tether.explorer.offered import Audited, Offered, Opening
@@ -41,8 +41,18 @@ Examples:
     show_default=True,
     help="Another address lets other machines in: whoever has the printed address sees the model.",
 )
+@with_names
 @as_json
-def explore(episode: Episode, audit: str | None, port: int, no_browser: bool, listen: str, as_json: bool) -> None:
+def explore(
+    episode: Episode,
+    audit: str | None,
+    port: int,
+    no_browser: bool,
+    listen: str,
+    episode_name: str | None,
+    step_name: str | None,
+    as_json: bool,
+) -> None:
     """Try k, m and "what if" on a page in your browser.
 
     PATH may also be a log of many episodes: the page then has a list of them. Without MODEL it opens the embedded
@@ -51,7 +61,7 @@ def explore(episode: Episode, audit: str | None, port: int, no_browser: bool, li
     from tether.explorer.safety import is_loopback
     from tether.explorer.server import Explorer
 
-    serving = Explorer(_offered(episode, audit), port, listen)
+    serving = Explorer(_offered(episode, audit, episode_name, step_name), port, listen)
     if not is_loopback(listen):
         click.echo(
             f"tether: warning: listening on {listen}: other machines can reach this page. Whoever has the address "
@@ -71,12 +81,13 @@ def explore(episode: Episode, audit: str | None, port: int, no_browser: bool, li
     serving.run()
 
 
-def _offered(episode: Episode, audit: str | None) -> Offered:
+def _offered(episode: Episode, audit: str | None, episode_name: str | None, step_name: str | None) -> Offered:
     """What the words on the command line offer."""
     from tether.explorer.offered import Cases, LogEpisodes, One
 
     if not episode.model:
         return Cases()
+    nouns = episode.nouns(episode_name, step_name)
     if _is_log(episode):
         from tether.cli.screen import progress
         from tether.io.logs import read_episodes
@@ -87,10 +98,12 @@ def _offered(episode: Episode, audit: str | None) -> Offered:
             say(f"reading {episode.path}", READING)
             episodes = read_episodes(episode.path, mdp, **read_as_learned(mdp, episode.reading_path))
         found = None if audit is None else _audited(audit)
-        return LogEpisodes(mdp, episodes, _opening(episode, "#{episode}"), found, episode.beyond(mdp))
+        return LogEpisodes(mdp, episodes, _opening(episode, "#{episode}"), found, nouns, episode.beyond(mdp))
     if audit is not None:
         raise click.UsageError("--audit goes with a log of many episodes as PATH.")
-    return One(episode.replay(), episode.path_source, _opening(episode))
+    from tether.io.embedded import words_of
+
+    return One(episode.replay(), episode.path_source, _opening(episode), nouns, words_of(episode.model))
 
 
 def _audited(directory: str) -> dict[Any, Audited]:

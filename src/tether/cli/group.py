@@ -28,6 +28,7 @@ _SECTIONS: dict[str, dict[str, str | None]] = {
         "sweep": "sweep",
         "choose-k": "sweep",
         "why": "why",
+        "what-if": "what_if",
         "decisions": "decisions",
         "evaluate": "evaluate",
         "certify": "certify",
@@ -103,7 +104,7 @@ class _Commands(click.Group):
             with formatter.section(title):
                 formatter.write_dl(
                     [(name, one.get_short_help_str(formatter.width)) for name, one in commands if one is not None],
-                    col_max=12,
+                    col_max=14,
                 )
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -31,6 +31,7 @@ __all__ = [
     "with_certificate",
     "with_draws",
     "with_gamma",
+    "with_hiding",
     "with_influence",
     "with_k_and_m",
     "with_limits",
@@ -97,6 +98,10 @@ _TIMES = [
 _NAMED = [
     click.option("--episode-name", metavar="WORD", help="What an episode is called: patient.  [default: episode]"),
     click.option("--step-name", metavar="WORD", help="What a step is called: hour.  [default: step]"),
+]
+
+_HIDING = [
+    click.option("--hide-ids", is_flag=True, help="Leave the names of episodes out of the pages; tables keep them."),
 ]
 
 _WRITTEN = [
@@ -282,6 +287,7 @@ with_property = _with(_OBJECTIVE[:1])
 with_k_and_m = _with([*_LIMITS, _RULE[0]])
 with_rule = _with(_RULE)
 with_names = _with(_NAMED)
+with_hiding = _with(_HIDING)
 with_times = _with(_TIMES)
 with_writing = _with(_WRITTEN)
 with_influence = _with(_RULE[1:])

@@ -14,6 +14,7 @@ from tether.cli.options import (
     as_json,
     with_certificate,
     with_draws,
+    with_hiding,
     with_limits_and_risk,
     with_names,
 )
@@ -40,6 +41,7 @@ Examples:
 @click.option("--title", help="The title of the page.")
 @click.option("--features", metavar="NAMES", help="Parts of the states to draw over time: S,I.  [default: all]")
 @with_names
+@with_hiding
 @with_draws
 @with_certificate
 @as_json
@@ -51,6 +53,7 @@ def report(
     features: str | None,
     episode_name: str | None,
     step_name: str | None,
+    hide_ids: bool,
     draws: int | None,
     seed: int,
     certificate: bool,
@@ -72,13 +75,17 @@ def report(
         write(
             plan,
             output,
-            title=title or episode.title(nouns.episode),
+            title=title or episode.title(nouns.episode, hide_ids),
             nouns=nouns,
+            action_name=episode.name,
             features=None if features is None else [name.strip() for name in features.split(",")],
             certificate=certificate,
             draws=draws,
             rng=seed,
-            about={"model file": episode.model, "path file": episode.path_source},
+            about={
+                "model file": episode.model,
+                "path file": episode.path_source.partition("#")[0] if hide_ids else episode.path_source,
+            },
         )
     size = output.stat().st_size
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -53,7 +54,6 @@ def review(
     What each decision cost, judged by what could be known at the time: the model and the state. And what chance added.
     One row per step. Expected, less mistakes, plus luck is what happened.
     """
-    from tether._foundation.words import shown
     from tether.cli.json_output import print_json
     from tether.cli.screen import progress, put
     from tether.explanation.answer_data import objective_data
@@ -64,7 +64,7 @@ def review(
         say("solving the model")
         policy = against if against in _STANDARDS else open_policy(against, cf, columns=policy_columns)
         found = cf.review(policy, objective=objective, minimise=minimise)
-        sentences = found.sentences(str if as_json else shown)
+        sentences = found.sentences(str if as_json else episode.name)
     if as_json:
         numbers = ("expected", "mistakes", "claimed", "luck", "observed", "unlike", "foreseeable", "outcome", "steps")
         print_json(
@@ -80,18 +80,18 @@ def review(
         )
         return
     put(*sentences, "")
-    put(_table(found))
+    put(_table(found, episode.name))
     put(_legend(found), style="dim")
 
 
-def _table(found: Review) -> Table:
+def _table(found: Review, name: Callable[[Any], str]) -> Table:
     from tether.cli.screen import decimals, plain_table
 
     table = plain_table("t", "done", _instead(found), "expected", "mistake", "luck", right=[0, 3, 4, 5])
     steps = [step for step in found.steps if step.action is not None]
     places = decimals(value for step in found.steps for value in (step.expected, step.mistake, step.luck))
     for step in steps:
-        table.add_row(str(step.t), *_cells(step, places))
+        table.add_row(str(step.t), *_cells(step, places, name))
     if len(steps) < found.T:
         first = next(step.t for step in found.steps if step.action is None)
         last = found.T - 1
@@ -103,13 +103,12 @@ def _instead(found: Review) -> str:
     return "better" if found.is_best else "the policy"
 
 
-def _cells(step: ReviewedStep, places: int) -> list[str]:
-    from tether._foundation.words import shown
+def _cells(step: ReviewedStep, places: int, name: Callable[[Any], str]) -> list[str]:
     from tether.cli.screen import signed
 
-    better = shown(step.best) if step.best != step.action else ""
+    better = name(step.best) if step.best != step.action else ""
     cost = f"{step.mistake:,.{places}f}" if step.mistake else "0"
-    return [shown(step.action), better, f"{step.expected:,.{places}f}", cost, signed(step.luck, places)]
+    return [name(step.action), better, f"{step.expected:,.{places}f}", cost, signed(step.luck, places)]
 
 
 def _legend(found: Review) -> str:

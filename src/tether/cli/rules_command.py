@@ -61,11 +61,11 @@ def _about_a_log(command: F) -> F:
 Examples:
   tether rules learned-model log.csv -o rules
   tether rules learned-model log.csv -o rules --most 3 --harm 0.1
-  tether rules model.csv log.csv -o rules --condition "blood pressure" --depth 2
+  tether rules model.csv log.csv -o rules --condition pressure --depth 2
 
 \b
-If it is stopped, the same command continues where it was. At the end DIR
-contains rules.html (one screen per rule) and rules.parquet (one row per rule).""",
+If it is stopped, the same command continues where it was. At the end DIR has
+rules.html (one screen per rule) and rules.parquet (one row per rule).""",
 )
 @about_a_model
 @_about_a_log
@@ -92,7 +92,9 @@ def rules(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Which rule for everybody would have helped most, and whom would it have harmed?
+    """Which rule for everybody would have helped most?
+
+    It also says whom the rule would have harmed.
 
     EPISODES is a table, as for tether learn. Rules are chosen on one part of it and reported on the other; everyone
     whom a rule touches counts, also those who ended well.
@@ -119,8 +121,7 @@ def rules(
     name="evaluate-rule",
     epilog="""\b
 Example:
-  tether evaluate-rule learned-model log.csv -o rule \\
-      --where "blood pressure = low" --instead-of wait --do treat""",
+  tether evaluate-rule ward log.csv -o rule --where "bp = low" --do treat""",
 )
 @about_a_model
 @_about_a_log
@@ -163,7 +164,10 @@ def compare(
     source: ModelOptions, log: str, by: str, objective: Any, minimise: bool, bad: tuple[str, ...],
     log_columns: dict[str, str], time: str | None, step: str | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Compare groups of episodes: outcomes, mistakes, luck; and what is left after their case mix."""
+    """Compare groups of episodes: outcomes, mistakes, luck.
+
+    Also what is left of a difference after the case mix of the groups.
+    """
     from tether.cli.screen import put
     from tether.io.opening import must_exist
     from tether.objects.rules_object import compare as ask

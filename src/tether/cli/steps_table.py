@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from tether.explanation.state_words import differences, outcome_name, short
 from tether.observation.changes import is_change, nothing_left
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tether.explanation.steps import ExplainedStep
     from tether.model.model_record import ModelRecord
@@ -23,10 +24,16 @@ if TYPE_CHECKING:
 
 __all__ = ["legend", "path_table", "steps_table"]
 
-_OF_INFLUENCE = "strength: the part of the probability that the observation moves. influenced: the test that k counts."
+_OF_INFLUENCE = (
+    "strength: the part of the probability that the observation moves. influenced: known ground, where this episode "
+    "tells how chance would have fallen; k counts it."
+)
 
 _CHANGED = "bold dark_orange3"
 """How an action that is changed looks on a terminal with colours."""
+
+_LONG = 41
+"""Up to this many rows (40 steps and the end) every step has its own."""
 
 _RARE = 0.05
 """Less likely changes than this are not shown beside the action in the likeliest state."""
@@ -52,25 +59,66 @@ def legend(
     return " ".join([*sentences, _OF_INFLUENCE] if luck else sentences)
 
 
-def steps_table(steps: Sequence[ExplainedStep], who: str = "the plan", luck: bool = True) -> Table:
+def steps_table(
+    steps: Sequence[ExplainedStep],
+    who: str = "the plan",
+    luck: bool = True,
+    name: Callable[[Any], str] = shown,
+    noun: str = "t",
+    times: Sequence[float] | None = None,
+) -> Table:
     """One row per step: what happened, what ``who`` would do, what it gains, its strength, whether it is influenced.
+
+    In a long episode, steps at which nothing changes share a row. ``name`` turns an action into text; ``noun`` is what
+    a step is called, and ``times`` are the log's own times, in place of t.
 
     Without ``luck`` no step is random: the observation can influence nothing, and there is no column of influence.
     """
     in_full = short([step.observed_state for step in steps] + [step.state for step in steps])
     places = decimals(step.gain for step in steps)
     of_influence = ("strength", "influenced") if luck else ()
-    table = plain_table("t", "what happened", who, "gain", *of_influence, right=[0, *range(3, 4 + len(of_influence))])
-    for step, before in zip(steps, [None, *steps[:-1]], strict=True):
+    table = plain_table(noun, "what happened", who, "gain", *of_influence, right=[0, *range(3, 4 + len(of_influence))])
+
+    def label(i: int) -> str:
+        return str(steps[i].t) if times is None or i >= len(times) else f"{times[i]:g}"
+
+    for first, last in _stretches(steps):
+        step, before = steps[first], steps[first - 1] if first else None
+        if last > first:
+            gain = sum(one.gain for one in steps[first : last + 1])
+            table.add_row(
+                f"{label(first)}–{label(last)}",
+                "…",
+                f"{last - first + 1} steps, no change",
+                signed(gain, places),
+                style="dim",
+            )
+            continue
         table.add_row(
-            str(step.t),
-            _happened(step, before, in_full),
-            _planned(step, in_full),
+            label(first),
+            _happened(step, before, in_full, name),
+            _planned(step, in_full, name),
             signed(step.gain, places),
             *(() if not luck else ("", "") if step is steps[-1] else _influence(step)),
             style="" if _is_changed(step) or _is_changed_elsewhere(step) else "dim",
         )
     return table
+
+
+def _stretches(steps: Sequence[ExplainedStep]) -> list[tuple[int, int]]:
+    """First and last step of each row: one step, or many of a long episode without a change nearby."""
+    whole = [(i, i) for i in range(len(steps))]
+    if len(steps) <= _LONG:
+        return whole
+    near = {
+        i + by for i, one in enumerate(steps) if _is_changed(one) or _is_changed_elsewhere(one) for by in (-1, 0, 1)
+    }
+    near |= {0, len(steps) - 1}
+    found: list[tuple[int, int]] = []
+    for shown_alone, run in groupby(range(len(steps)), key=lambda i: i in near):
+        several = list(run)
+        found += [(i, i) for i in several] if shown_alone or len(several) < 3 else [(several[0], several[-1])]
+    return found
 
 
 def path_table(mdp: ModelRecord, path: Path, observed: Path) -> Table:
@@ -99,7 +147,7 @@ def path_table(mdp: ModelRecord, path: Path, observed: Path) -> Table:
     return table
 
 
-def _happened(step: ExplainedStep, before: ExplainedStep | None, in_full: bool) -> Text:
+def _happened(step: ExplainedStep, before: ExplainedStep | None, in_full: bool, name: Callable[[Any], str]) -> Text:
     if step.observed_state is None:
         state = "not recorded"
     elif step.observed_outcome is not None:
@@ -108,10 +156,10 @@ def _happened(step: ExplainedStep, before: ExplainedStep | None, in_full: bool) 
         state = shown(step.observed_state)
     else:
         state = differences(step.observed_state, before.observed_state) or "as before"
-    return _with_action(state, "" if step.observed_action is None else shown(step.observed_action))
+    return _with_action(state, "" if step.observed_action is None else name(step.observed_action))
 
 
-def _planned(step: ExplainedStep, in_full: bool) -> Text:
+def _planned(step: ExplainedStep, in_full: bool, name: Callable[[Any], str]) -> Text:
     same = step.state == step.observed_state
     if step.outcome is not None:
         alone = abs((step.outcome_probability or 0.0) - step.state_probability) <= 1e-9
@@ -125,13 +173,13 @@ def _planned(step: ExplainedStep, in_full: bool) -> Text:
     likely = step.state_probability if step.outcome_probability is None else step.outcome_probability
     state += _unless_certain(likely)
     if _is_changed_elsewhere(step):
-        there = "" if step.action is None else f"{shown(step.action)}{_unless_certain(step.action_probability)}"
+        there = "" if step.action is None else f"{name(step.action)}{_unless_certain(step.action_probability)}"
         text = _with_action(state, there)
-        return text.append("; elsewhere ").append(f"{shown(step.instead)}*", style=_CHANGED)
+        return text.append("; elsewhere ").append(f"{name(step.instead)}*", style=_CHANGED)
     if step.action is None or (same and not _is_changed(step)):
         return Text(state)
     changes = _is_changed(step)
-    action = f"{shown(step.action)}{'*' if changes else ''}{_unless_certain(step.action_probability)}"
+    action = f"{name(step.action)}{'*' if changes else ''}{_unless_certain(step.action_probability)}"
     return _with_action(state, action, _CHANGED if changes else "")
 
 

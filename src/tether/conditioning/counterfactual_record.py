@@ -63,20 +63,6 @@ class CounterfactualRecord:
         Up to which time it is asked about, and who acts after the record; None if nothing is asked about after it.
     rest : Rest or None
         What follows the record, where an objective is known (`tether.plan.objective`).
-
-    Examples
-    --------
-    >>> import tether
-    >>> grid = tether.cases.grid_world()
-    >>> cf = tether.counterfactual(grid.mdp, grid.path)
-    >>> cf
-    <CounterfactualMDP: 11 steps, 144 states reachable over time, 184 rows edited, gumbel-max>
-    >>> cf.row(2, 2, "left")  # at t = 2 the robot stood in 2, went down, and fell into the pit, 6
-    ((1, 2, 3, 6), array([0.92857143, 0.01719577, 0.01719577, 0.03703704]))
-    >>> cf.nominal_row(2, 2, "left")
-    ((1, 2, 3, 6), array([0.9       , 0.03333333, 0.03333333, 0.03333333]))
-    >>> round(cf.strength(2, 2, "left"), 3)
-    0.032
     """
 
     mdp: ModelRecord

@@ -104,8 +104,8 @@ class _SomePosterior:
 
     def replay(self, form: Form, pairs: Ints) -> Rows:
         """The row of each pair that comes first in the order of the outcomes."""
-        from tether._kernels.robust import Models, extreme_rows
         from tether._kernels.sets import Observed, limits_for, row_scratch_for
+        from tether.core.robust import Models, extreme_rows
 
         if pairs.size == 0:
             return Rows.none()

@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints, read_only
+from tether._foundation.words import at_most_three_digits
 from tether.conditioning.counterfactual_record import CounterfactualRecord, with_mechanism
 from tether.conditioning.edited_rows import ObservedStep, nominal_start, spans
 from tether.conditioning.given import SomeRow
@@ -47,8 +48,8 @@ from tether.model.confidence import Intervals, row_intervals
 from tether.model.model_record import ModelRecord
 
 if TYPE_CHECKING:
-    from tether._kernels.robust import Models
     from tether._kernels.sets import Observed
+    from tether.core.robust import Models
 
 __all__ = [
     "EVERY_MODEL",
@@ -59,6 +60,7 @@ __all__ = [
     "check_gamma",
     "confounded_weights",
     "has_copies",
+    "hidden_causes_in_words",
     "model_set",
     "worth_elsewhere",
 ]
@@ -197,7 +199,7 @@ class ModelSet:
         If not ``scaled``, without what hidden causes change: the limits of rows times `Confounding.ratios` are then
         those of the set.
         """
-        from tether._kernels.robust import Models
+        from tether.core.robust import Models
 
         lower, upper = self._ends
         if self.confounding is not None and scaled:
@@ -249,8 +251,8 @@ class ModelSet:
 
         ``value`` is the value of each outcome, for each entry of the pairs' nominal rows, one row after the other.
         """
-        from tether._kernels.robust import extreme_rows
         from tether._kernels.sets import limits_for, row_scratch_for
+        from tether.core.robust import extreme_rows
 
         form = self.gumbel.mdp.form
         starts = nominal_start(form, pairs)
@@ -348,3 +350,17 @@ def model_set(
     intervals = None if confidence is None else row_intervals(cf.mdp, confidence)
     models = ModelSet(gumbel, assume, intervals)
     return models if gamma == 1.0 or share is None else models.confounded(gamma, share)
+
+
+def hidden_causes_in_words(gamma_star: float) -> str:
+    """How strong hidden causes must be to undo a gain, in a sentence.
+
+    >>> print(hidden_causes_in_words(1.1234))
+    The gain survives hidden reasons that changed the odds of an action by less than 1.12 times.
+    """
+    if np.isinf(gamma_star):
+        return "No hidden reason for the actions can undo the gain, if what the model calls impossible is impossible."
+    times = at_most_three_digits(gamma_star)
+    if times == "1":
+        return "Hidden reasons that changed the odds of an action by 1.01 times can already undo the gain."
+    return f"The gain survives hidden reasons that changed the odds of an action by less than {times} times."

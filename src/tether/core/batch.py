@@ -152,7 +152,7 @@ class Reached(ABC):
 
     @abstractmethod
     def uniform(self, near: Ints, kappa: Ints) -> Reached:
-        """The same, or with shorter rows if all nodes of the next layer have the same distance and κ."""
+        """Itself, or a layer with shorter rows if all nodes of the next layer have the same distance and κ."""
 
     @property
     def size(self) -> int:

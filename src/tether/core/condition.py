@@ -9,7 +9,7 @@ import numpy as np
 from tether._foundation.arrays import Flags, Ints
 from tether._kernels.jit import kernel
 from tether.core.batch import NO_EDITS, NO_RUNS, Edits, Layer, Model, Nodes, Steps, starts
-from tether.core.rows import RowStore, Touched
+from tether.core.rows import Rows, Touched
 
 __all__ = ["Conditioned", "condition", "make_nodes"]
 
@@ -24,13 +24,13 @@ class Conditioned(NamedTuple):
     stuck: list[tuple[int, int, int]]
 
 
-def condition(model: Model, steps: Steps, store: RowStore, ended: Flags | None = None) -> Conditioned:
+def condition(model: Model, steps: Steps, rows: Rows, ended: Flags | None = None) -> Conditioned:
     """Expand a batch from the first states of its episodes to their ends.
 
     ``ended`` marks the states that end a path (after t = 0), because a property is decided there.
     """
     T, stuck = steps.longest, []
-    transition, observed, outcome = store.transitions(steps)
+    transition, observed, outcome = rows.transitions(steps)
     touched = Touched.of(model, steps)
     stamp, layers = np.zeros(model.n_states, np.int64), []
     first, state = np.arange(len(steps) + 1), steps.state[steps.start[:-1]].astype(np.int32)
@@ -46,7 +46,7 @@ def condition(model: Model, steps: Steps, store: RowStore, ended: Flags | None =
             layers.append(Layer(nodes, NO_EDITS))
             break
         here = steps.item(transition, t)
-        layer = Layer(nodes, store.edits(nodes, here, observed, outcome, touched))
+        layer = Layer(nodes, rows.edits(nodes, here, observed, outcome, touched))
         layers.append(layer)
         first, state = successors(model, layer, stamp)
     return Conditioned(layers, stuck)

@@ -298,12 +298,15 @@ def links(
     else:
         reward = rewards[pairs][owner]
     share = visits.mass / here.mass[source]
-    return Links(source[owner], target, share[owner] * chance, reward)
+    some = target >= 0  # the probability of others is so small that it is 0 as a number
+    return Links(source[owner][some], target[some], (share[owner] * chance)[some], reward[some])
 
 
 def _places(occupied: Occupied, most: int, node: Ints, changes: Ints) -> Ints:
-    """Where some nodes with changes left are among those that are occupied."""
-    return np.searchsorted(occupied.node * (most + 1) + occupied.changes, node * (most + 1) + changes)
+    """Where some nodes with changes left are among those that are occupied; -1 for the others."""
+    keys, wanted = occupied.node * (most + 1) + occupied.changes, node * (most + 1) + changes
+    found = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
+    return np.where(keys[found] == wanted, found, -1)
 
 
 def _find_nodes(layer: Layer, episode: Ints, state: Ints, run: Ints, n_states: int) -> Ints:

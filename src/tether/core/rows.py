@@ -1,27 +1,26 @@
 """The store of edited rows: by observed transition and state, computed once for all episodes of a model.
 
-The rows that a step edits depend on (s_t, a_t, s_{t+1}) alone, unless a mechanism says otherwise. A *group* has the
-edited rows of the pairs of one state under one observed transition: the pairs whose support meets that of the observed
-pair, and all others that the mechanism changes. Groups are found by a hash table with open addressing.
+The rows that a step edits depend on (s_t, a_t, s_{t+1}) alone. A *group* has the edited rows of the pairs of one state
+under one observed transition: under Gumbel-max, the pairs whose support meets that of the observed pair. Groups are
+found by a hash table with open addressing.
 
 Rows are only added after the existing ones, and a larger array is a new one. So a layer that refers to rows keeps the
-arrays it has. Beyond a limit of bytes the store is emptied; layers keep what they refer to.
+arrays it has. Beyond a limit of bytes the store begins again with no rows; batches keep those they were made with.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tether._foundation.arrays import Flags, Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import kernel
 from tether.core.batch import Edits, Model, Nodes, Steps
 from tether.core.gumbel import Seen, rows_given
 
-__all__ = ["MadeRows", "MakeRows", "RowStore", "distances", "gumbel_made", "meeting_pairs"]
+__all__ = ["RowStore", "Rows", "Touched", "distances"]
 
 LIMIT = 256 << 20
 """How many bytes of rows a store keeps from batch to batch."""
@@ -31,33 +30,7 @@ _UNKNOWN, _APART, _TOUCHES = 0, 1, 2
 """Whether some pair of a state can lead to a state that the observed pairs of an episode could have led to."""
 
 
-class MadeRows(NamedTuple):
-    """Edited rows of some groups, one group after the other: the size of each group, and the rows, pairs ascending."""
-
-    size: Ints
-    pair: Ints
-    meets: Flags
-    start: Ints
-    next_state: Ints
-    probability: Floats
-    strength: Floats
-
-
-MakeRows = Callable[[Model, Ints, Ints, Ints, Ints], MadeRows]
-"""Makes the groups of (model, transition, observed pair, outcome, state), sorted by transition."""
-
-
-def gumbel_made(model: Model, transition: Ints, observed: Ints, outcome: Ints, state: Ints) -> MadeRows:
-    """The groups under Gumbel-max: only rows that meet the observed support change."""
-    del transition
-    count, pair = meeting_pairs(model, observed, state)
-    owner = np.repeat(np.arange(state.size), count)
-    seen = Seen(model.row_start, model.next_state, model.probability)
-    start, *arrays = rows_given(model, seen, observed[owner], outcome[owner], pair)
-    return MadeRows(count, pair, np.ones(pair.size, np.bool_), start, *arrays)
-
-
-def meeting_pairs(model: Model, observed: Ints, state: Ints) -> tuple[Ints, Ints]:
+def _meeting_pairs(model: Model, observed: Ints, state: Ints) -> tuple[Ints, Ints]:
     """The pairs of each state that can lead where its observed pair could have led: how many, and the pairs."""
     count = np.empty(state.size, np.int64)
     out = np.empty(int(np.sum(model.pair_start[state + 1] - model.pair_start[state])), np.int64)
@@ -90,28 +63,43 @@ def _distances(model: Model, observed: Ints, pairs: Ints, weight: Floats, out: F
 
 
 class RowStore:
-    """Edited rows of one model under one mechanism."""
+    """Edited rows of one model under Gumbel-max, for all batches and threads."""
 
-    def __init__(self, model: Model, make: MakeRows = gumbel_made, *, by_step: bool = False) -> None:
-        self.model, self._make, self._by_step = model, make, by_step
-        self._lock = threading.Lock()
-        self._clear()
+    def __init__(self, model: Model) -> None:
+        self._model, self._rows, self._lock = model, Rows(model), threading.Lock()
 
-    def _clear(self) -> None:
+    @property
+    def nbytes(self) -> int:
+        """The memory of the rows that the next batch begins with."""
+        return self._rows.nbytes
+
+    def rows(self) -> Rows:
+        """The rows for a batch: those that earlier ones made, unless they are too many."""
+        with self._lock:
+            if self._rows.nbytes > LIMIT:
+                self._rows = Rows(self._model)
+            return self._rows
+
+
+class Rows:
+    """Edited rows; more are added, none are taken away: other batches, in other threads, refer to them by number."""
+
+    def __init__(self, model: Model) -> None:
+        self.model, self._lock = model, threading.Lock()
         self._transitions: dict[int, int] = {}
         self._keys, self._group = np.full(64, _EMPTY, np.int64), np.empty(64, np.int64)
         self._n_groups = 0
         self._group_start = np.zeros(1, np.int64)
-        kinds = {"pair": np.int64, "meets": np.bool_, "strength": float, "next_state": np.int32, "probability": float}
-        self._room = {name: _Growing(kind) for name, kind in kinds.items()} | {"start": _Growing(np.int64)}
-        self.pair, self.meets, self.strength = (self._room[name].used for name in ("pair", "meets", "strength"))
-        self.next_state, self.probability = (self._room[name].used for name in ("next_state", "probability"))
+        kinds = {"pair": np.int64, "start": np.int64, "next_state": np.int32, "probability": float, "strength": float}
+        self._room = {name: _Growing(kind) for name, kind in kinds.items()}
+        self.pair, self.strength = self._room["pair"].used, self._room["strength"].used
+        self.next_state, self.probability = self._room["next_state"].used, self._room["probability"].used
         self.start = self._room["start"].add(np.zeros(1, np.int64))
 
     @property
     def nbytes(self) -> int:
         """The memory of all rows."""
-        return 12 * int(self.next_state.size) + 25 * int(self.pair.size) + 16 * int(self._keys.size)
+        return 12 * int(self.next_state.size) + 24 * int(self.pair.size) + 16 * int(self._keys.size)
 
     def transitions(self, steps: Steps) -> tuple[Ints, Ints, Ints]:
         """The transition of each step, numbered from 0; and the observed pair and outcome of each transition.
@@ -119,9 +107,7 @@ class RowStore:
         To be called once for a batch, before its rows are asked for.
         """
         with self._lock:
-            if self.nbytes > LIMIT or self._by_step:
-                self._clear()
-            keys = np.arange(steps.pair.size) if self._by_step else self._key(steps.pair, steps.outcome)
+            keys = steps.pair.astype(np.int64) * (self.model.n_states + 1) + steps.outcome + 1
             distinct, which = np.unique(keys, return_inverse=True)
             known = self._transitions
             number = np.array([known.setdefault(key, len(known)) for key in distinct.tolist()], np.int64)
@@ -129,9 +115,6 @@ class RowStore:
             pair, outcome = np.full(len(known), -1, np.int64), np.full(len(known), -1, np.int64)
             pair[transition], outcome[transition] = steps.pair, steps.outcome
             return transition, pair, outcome
-
-    def _key(self, pair: Ints, outcome: Ints) -> Ints:
-        return pair.astype(np.int64) * (self.model.n_states + 1) + outcome + 1
 
     def edits(self, nodes: Nodes, transition: Ints, observed: Ints, outcome: Ints, touched: Touched) -> Edits:
         """The edited pairs of a layer. ``transition`` is that of each episode's step, -1 if it has ended.
@@ -146,20 +129,25 @@ class RowStore:
             if n:
                 keys = np.unique(missing[:n])
                 which, state = keys // self.model.n_states, keys % self.model.n_states
-                self._add(keys, self._make(self.model, which, observed[which], outcome[which], state))
+                self._add(keys, observed[which], outcome[which], state)
                 _find_groups(*table, self._keys, self._group, group, missing)
             size = int(np.sum(np.diff(self._group_start)[group[group >= 0]])) if self._n_groups else 0
             position, row = np.empty(size, np.int64), np.empty(size, np.int64)
             _place_edits(self.model, nodes, group, self._group_start, self.pair, position, row)
-            influenced = self.meets[row].view(np.uint8)
-            return Edits(position, row, influenced, self.start, self.next_state, self.probability)
+            return Edits(position, row, np.ones(size, np.uint8), self.start, self.next_state, self.probability)
 
-    def _add(self, keys: Ints, made: MadeRows) -> None:
-        n_rows = int(self.pair.size)
-        self._group_start = np.concatenate((self._group_start, n_rows + np.cumsum(made.size)))
-        for name in ("pair", "meets", "strength", "next_state", "probability"):
-            setattr(self, name, self._room[name].add(getattr(made, name)))
-        self.start = self._room["start"].add(self.start[-1] + made.start[1:])
+    def _add(self, keys: Ints, observed: Ints, outcome: Ints, state: Ints) -> None:
+        """Add the group of each key, sorted by transition: its observed pair and outcome, and the state."""
+        model, n_rows = self.model, int(self.pair.size)
+        count, pair = _meeting_pairs(model, observed, state)
+        owner = np.repeat(np.arange(state.size), count)
+        seen = Seen(model.row_start, model.next_state, model.probability)
+        start, next_state, probability, strength = rows_given(model, seen, observed[owner], outcome[owner], pair)
+        self._group_start = np.concatenate((self._group_start, n_rows + np.cumsum(count)))
+        self.pair, self.strength = self._room["pair"].add(pair), self._room["strength"].add(strength)
+        self.next_state = self._room["next_state"].add(next_state)
+        self.probability = self._room["probability"].add(probability)
+        self.start = self._room["start"].add(self.start[-1] + start[1:])
         total = self._n_groups + keys.size
         if 2 * total > self._keys.size:
             old = self._keys != _EMPTY

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from tether._foundation.markup import html_table
+from tether._foundation.arrow import Tabular
+from tether._foundation.markup import Displayed, html_table
 from tether._foundation.rounding import ROUNDING, gain_of, rounding_of
-from tether._foundation.words import at_most_three_digits, counted, number, of_100, percent, three_digits
+from tether._foundation.words import counted, number, of_100, percent, three_digits
 from tether.conditioning.model_sets import (
     EVERY_MODEL,
     IN_WORDS,
@@ -25,6 +26,7 @@ from tether.conditioning.model_sets import (
     Assumption,
     check_gamma,
     has_copies,
+    hidden_causes_in_words,
     model_set,
 )
 from tether.conditioning.sampled import SampledGumbelMax
@@ -40,6 +42,8 @@ from tether.plan.plan_record import PlanRecord
 from tether.plan.policy import shares_of_pairs
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from tether.conditioning.counterfactual_record import CounterfactualRecord
 
 __all__ = [
@@ -48,7 +52,6 @@ __all__ = [
     "Certificate",
     "Certified",
     "certify",
-    "strength_in_words",
     "verdict_number",
     "why_uncertified",
 ]
@@ -81,7 +84,7 @@ _NOTHING_WORSE = "It could not have ended worse. That it ends better rests on an
 
 
 @dataclass(frozen=True, slots=True)
-class Certified:
+class Certified(Displayed):
     """What is guaranteed for a plan or policy under one assumption.
 
     Attributes
@@ -111,7 +114,7 @@ class Certified:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Certificate:
+class Certificate(Tabular):
     """What holds for a plan or policy under every causal model; made by `tether.certify` and `Plan.certify`.
 
     "Every causal model" means every one that agrees with the MDP and with the observed episode, and in which the luck
@@ -183,6 +186,33 @@ class Certificate:
     def gain(self) -> float:
         """The gain that is guaranteed under every causal model; below 0 if the plan could do harm."""
         return self.nothing.gain
+
+    def to_arrow(self) -> pyarrow.Table:
+        """One row per assumption: assume, worst, best, the guaranteed gain.
+
+        "nothing" and "stability" are sets of causal models; "hidden causes" are those up to ``gamma``; "related luck"
+        is luck that may be related over time in any way.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> table = tether.counterfactual(case.mdp, case.path).plan(k=6, m=4).certify().to_arrow()
+        >>> table["assume"].to_pylist(), round(table["gain"][0].as_py(), 2)
+        (['nothing', 'stability', 'hidden causes', 'related luck'], 11.21)
+        """
+        import pyarrow as pa
+
+        every, stable = self.nothing, self.stability
+        named = {
+            "nothing": (every.worst, every.best),
+            "stability": (stable.worst, stable.best),
+            "hidden causes": (self.worst, self.best),
+            "related luck": self.related,
+        }
+        gains = [gain_of(worst, self.observed_value, self.minimise) for worst, _ in named.values()]
+        worst, best = zip(*named.values(), strict=True)
+        return pa.table({"assume": list(named), "worst": worst, "best": best, "gain": gains})
 
     @property
     def is_certain(self) -> bool:
@@ -262,7 +292,7 @@ class Certificate:
             span, times = _span(self.worst, self.best), three_digits(self.gamma)
             found.append(f"With hidden reasons that changed the odds of an action up to {times} times, it is {span}.")
         if self.gain > 0.0:
-            found.append(strength_in_words(self.gamma_star))
+            found.append(hidden_causes_in_words(self.gamma_star))
         return found
 
     @property
@@ -419,20 +449,6 @@ def certify(
         worse=worse,
         better=better,
     )
-
-
-def strength_in_words(gamma_star: float) -> str:
-    """How strong hidden causes must be to undo a gain, in a sentence.
-
-    >>> print(strength_in_words(1.1234))
-    The gain survives hidden reasons that changed the odds of an action by less than 1.12 times.
-    """
-    if np.isinf(gamma_star):
-        return "No hidden reason for the actions can undo the gain, if what the model calls impossible is impossible."
-    times = at_most_three_digits(gamma_star)
-    if times == "1":
-        return "Hidden reasons that changed the odds of an action by 1.01 times can already undo the gain."
-    return f"The gain survives hidden reasons that changed the odds of an action by less than {times} times."
 
 
 def _certified(assume: Assumption, one: Range, observed: float, minimise: bool) -> Certified:

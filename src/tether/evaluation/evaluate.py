@@ -31,12 +31,15 @@ from tether.observation.changes import changes_something
 from tether.observation.path import Path, time_index
 from tether.plan.afterwards import chain_after
 from tether.plan.chain import Chain, Decide, Visits, collect, graph_chain
+from tether.plan.lifted import LiftedPlan
 from tether.plan.objective import asked
 from tether.plan.plan_record import PlanRecord
 from tether.plan.policy import Policy, array_decider, decider, follows_the_record, make_policy
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from tether.evaluation.return_distribution import ReturnDistribution
 
 __all__ = [
     "Evaluation",
@@ -47,6 +50,7 @@ __all__ = [
     "evaluate_policy",
     "feature_value",
     "own_rest",
+    "policy_chain",
     "policy_for",
     "visit",
     "whole_chain",
@@ -75,6 +79,10 @@ class Evaluation(Tabular):
         (`tether.observation.changes`); None without an observation.
     tailoring : Tailoring or None
         How much of it is still about the observed episode; None without an observation.
+    last : array (states,) or None
+        What each state earns in which ``whole`` ends.
+    at_its_mean : bool
+        Whether of what follows the record only the mean return is known.
 
     Examples
     --------
@@ -97,6 +105,8 @@ class Evaluation(Tabular):
     changed: Floats | None
     tailoring: Tailoring | None
     whole: Chain
+    last: Floats | None = None
+    at_its_mean: bool = False
 
     @property
     def T(self) -> int:
@@ -171,6 +181,31 @@ class Evaluation(Tabular):
             return {}
         share = np.bincount(self.mdp.form.pair_action[decided.pairs], weight) / weight.sum()
         return {self.mdp.actions[int(a)]: float(share[a]) for a in np.flatnonzero(share)}
+
+    def return_distribution(self) -> ReturnDistribution:
+        """How the return is distributed, exactly: quantiles, chances, and the mean of the worst (CVaR).
+
+        For a property the values are 0 and 1. An error if there are too many different returns, or if usual practice
+        goes on after the record until an episode ends: only the mean of what it earns is then computed. In both cases
+        `CounterfactualMDP.sample` draws returns.
+
+        Examples
+        --------
+        >>> import tether
+        >>> patient = tether.cases.sepsis()
+        >>> found = tether.counterfactual(patient.mdp, patient.path).plan(k=9, m=2).evaluate().return_distribution()
+        >>> found.quantile(0.5), round(found.worst_mean(0.05), 1)
+        (-4750.0, -6850.0)
+        """
+        from tether.evaluation.return_distribution import distribution_of
+
+        final = np.zeros(self.mdp.n_states) if self.last is None else self.last
+        if self.at_its_mean:
+            message = "what usual practice earns after the record is only known at its mean"
+            raise QueryError(
+                Problem(message, fix="draw returns: cf.sample(policy, n).return_distribution(); or give horizon=")
+            )
+        return distribution_of(self.whole, self.mdp.discount, final[self.whole.visits[-1].states])
 
     def outcomes(self) -> dict[str, float]:
         """Probability of each outcome at the end: of the model's labels, and of absorbing states without a label.
@@ -275,28 +310,43 @@ def evaluate_policy(
     cf: CounterfactualRecord, policy: Any, influence: Any = "support", objective: Any = None
 ) -> Evaluation:
     """Evaluate any policy on the counterfactual MDP; see `CounterfactualMDP.evaluate`."""
-    test, wanted = make_influence(influence), make_property(objective)
+    test = make_influence(influence, cf.mdp)
+    return _evaluate_on(*policy_chain(cf, policy, objective), test)
+
+
+def policy_chain(cf: CounterfactualRecord, policy: Any, objective: Any = None) -> tuple[CounterfactualRecord, Chain]:
+    """Any policy on the counterfactual MDP, followed from s_0; and the counterfactual MDP where values are returns."""
+    wanted = make_property(objective)
     if isinstance(policy, PlanRecord):
         if policy.cf is not cf:
-            raise QueryError("this plan was made for another counterfactual MDP; evaluate it with plan.evaluate()")
+            message = "this plan was made for another counterfactual MDP"
+            raise QueryError(
+                Problem(message, fix="ask the plan itself (plan.evaluate()), or follow it here: plan.on(cf)")
+            )
         if policy.objective is not None and wanted not in (None, policy.objective):
             message = f"this plan was made for another objective, {policy.objective}: it ends where that is decided"
             raise QueryError(f"{message}, and says nothing about {wanted}")
         wanted = policy.objective or wanted
         world = asked(cf, wanted, policy.minimise)
-        chain = policy.chain if wanted == policy.objective else policy.chain_for(world.graph)
-        return _evaluate_on(world, chain, test)
+        return world, policy.chain if wanted == policy.objective else policy.chain_for(world.graph)
+    if isinstance(policy, LiftedPlan):
+        world = asked(cf, policy.plan.objective or wanted, policy.plan.minimise)
+        first = policy.first(int(world.observation.states[0]))
+        return world, graph_chain(world.graph, first, policy.decide(world.mdp, world.graph))
     world = asked(cf, wanted, policy=own_rest(policy))
     decide = array_decider(world.mdp, policy)
     if decide is None:
         decide = decider(world.mdp, policy_for(cf, world, policy, wanted))
-    return evaluate_decider(world, decide, test)
+    return world, _follow(world, decide)
 
 
 def evaluate_decider(world: CounterfactualRecord, decide: Decide, influence: Influence) -> Evaluation:
     """Evaluate a decision function, which chooses at each time in each state, from s_0 on."""
-    chain = graph_chain(world.graph, visit(int(world.observation.states[0])), decide)
-    return _evaluate_on(world, chain, influence)
+    return _evaluate_on(world, _follow(world, decide), influence)
+
+
+def _follow(world: CounterfactualRecord, decide: Decide) -> Chain:
+    return graph_chain(world.graph, visit(int(world.observation.states[0])), decide)
 
 
 def _evaluate_on(world: CounterfactualRecord, chain: Chain, influence: Influence) -> Evaluation:
@@ -320,7 +370,12 @@ def evaluate_chain(
         whole = whole_chain(cf, chain)
         earned = _with_rest(mdp, chain, occupancy, rest, whole)
     returns = earned.so_far, earned.rewards, earned.mean, earned.std
-    return Evaluation(mdp, chain, tuple(occupancy), *returns, changed, tailoring, whole)
+    last, at_its_mean = mdp.final_reward, False
+    if rest is not None:
+        last = rest.last if rest.ends is None else rest.final
+        link, before, after = whole.links[-1], whole.visits[-2].states, whole.visits[-1].states
+        at_its_mean = rest.ends is not None and bool(np.any(before[link.source] != after[link.target]))
+    return Evaluation(mdp, chain, tuple(occupancy), *returns, changed, tailoring, whole, last, at_its_mean)
 
 
 def policy_for(

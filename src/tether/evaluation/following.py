@@ -36,7 +36,7 @@ from tether.plan.policy import array_decider, decider
 from tether.plan.robust_record import RobustPlanRecord
 
 if TYPE_CHECKING:
-    from tether._kernels.robust import RowsTaken
+    from tether.core.robust import RowsTaken
 
 __all__ = ["Followed", "by_choices", "follow"]
 
@@ -84,8 +84,8 @@ class Followed:
 
     def limited(self, models: ModelSet) -> RowsTaken:
         """The rows with their limits, as kernels take them, for the set they were followed for or a subset of it."""
-        from tether._kernels.robust import RowsTaken, limit_rows
         from tether._kernels.sets import limits_for, row_scratch_for
+        from tether.core.robust import RowsTaken, limit_rows
 
         form = models.gumbel.mdp.form
         limits, how = limits_for(self.entries.size, self.pairs.size), np.empty(self.pairs.size, np.int64)

@@ -20,6 +20,7 @@ from tether.model.model_record import ModelRecord
 from tether.model.properties import Property, make_property
 from tether.observation.path import Path
 from tether.plan.chain import Taken, Visits, build_chain
+from tether.plan.lifted import LiftedPlan
 from tether.plan.objective import asked
 from tether.plan.policy import decider, make_policy, noisy
 from tether.plan.resting import asked_model
@@ -74,8 +75,11 @@ def evaluate_nominal(
     world, decided = asked_model(mdp, wanted)
     ended = None if decided is None else decided.ended
     first = initial_state(mdp, start)
-    chosen = make_policy(mdp, policy, T, objective=wanted)
-    chain = build_chain(world, lambda _t: None, visit(first), decider(mdp, chosen), T, ended)
+    if isinstance(policy, LiftedPlan):
+        start_node, decide = policy.first(first), policy.decide(mdp)
+    else:
+        start_node, decide = visit(first), decider(mdp, make_policy(mdp, policy, T, objective=wanted))
+    chain = build_chain(world, lambda _t: None, start_node, decide, T, ended)
     return evaluate_chain(world, chain, None, ())
 
 

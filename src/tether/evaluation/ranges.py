@@ -30,7 +30,7 @@ from tether.plan.plan_record import PlanRecord
 from tether.plan.robust_record import RobustPlanRecord
 
 if TYPE_CHECKING:
-    from tether._kernels.robust import RowsTaken
+    from tether.core.robust import RowsTaken
 
 __all__ = ["PolicyValues", "Range", "Survival", "range_of", "ranges_with_breakdown", "survival", "worst_model"]
 
@@ -249,7 +249,7 @@ class PolicyValues:
 
         Each row is a mixture: ``share`` of the worst (``sign`` = 1) or best (-1) row of the set, the rest Gumbel-max.
         """
-        from tether._kernels.robust import followed_values
+        from tether.core.robust import followed_values
 
         value, slope = np.where(self._undecided, sign * np.inf, self._last), np.zeros(self._last.size)
         how = sign, share, self._discount

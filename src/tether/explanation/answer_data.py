@@ -167,6 +167,7 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
             "advisable": None if plan.advisable is None else str(plan.advisable),
             "review": as_data(explanation.review),
             "hindsight": as_data(explanation.hindsight),
+            "disagreement": as_data(explanation.disagreement),
             "changes": as_data(tuple(advised_changes(plan))),
             "about_episode": about_plan(plan),
             "risk": as_data(explanation.risk),

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 __all__ = ["decision_sentences"]
 
 
+_KNOWN_THEN = {
+    None: "",
+    True: " It could be known at the time that it was better.",
+    False: " Nobody could know that at the time.",
+}
+
+
 def decision_sentences(decisions: Decisions, outcome: Outcome | None, name: Callable[[Any], str]) -> list[str]:
     """Which decision mattered most, for the return and for the outcome; and from when on nothing mattered."""
     others = [row for row in decisions.rows if not row.is_observed]
@@ -43,8 +50,9 @@ def _for_the_return(decisions: Decisions, known: list[Decision], name: Callable[
     best = max(known, key=lambda row: row.gain or 0.0)
     if (best.gain or 0.0) > rounding:
         return (
-            f"The decision at t = {best.t} mattered most: {_instead(decisions, best, name)}, and nothing else changed, "
-            f"would have given {_article(value)} of {in_words(best.value or 0.0)} instead of {in_words(seen)}."
+            f"With hindsight, the decision at t = {best.t} mattered most: {_instead(decisions, best, name)}, and "
+            f"nothing else changed, would have given {_article(value)} of {in_words(best.value or 0.0)} instead of "
+            f"{in_words(seen)}.{_KNOWN_THEN[decisions.could_be_known(best)]}"
         )
     worst = min(known, key=lambda row: row.gain or 0.0)
     better = "smaller" if decisions.minimise else "larger"

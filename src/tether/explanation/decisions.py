@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tether._foundation.arrow import Tabular
 from tether._foundation.checks import whole_number
-from tether._foundation.markup import html_table, paragraphs
+from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.rounding import ROUNDING, gain_of, rounding_of
 from tether._foundation.words import strength_in_words
 from tether.conditioning.counterfactual_record import CounterfactualRecord
@@ -18,7 +19,9 @@ from tether.errors import Problem, QueryError
 from tether.evaluation.necessity import NecessityBounds, necessity_bounds
 from tether.evaluation.one_change import Alternatives, alternatives
 from tether.evaluation.outcomes import Outcome, outcome_of
+from tether.evaluation.review import SURE, probability_better
 from tether.explanation.deciding import decision_sentences
+from tether.explanation.mistakes import Review, review_counterfactual
 from tether.influence.one_step import Influence
 from tether.influence.rules import Rule
 from tether.model.properties import Property
@@ -35,7 +38,7 @@ __all__ = ["Decision", "Decisions", "decide"]
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Displayed):
     """One action that could be taken at one step of the observed episode.
 
     Attributes
@@ -221,8 +224,41 @@ class Decisions(Tabular):
         return necessity_bounds(self.cf, found.t, found.action, outcome, self.objective)
 
     def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
-        """Which decision mattered most, and from when on nothing could be changed; ``name`` turns a name into text."""
-        return decision_sentences(self, self.event, name)
+        """Mistake or luck; which decision mattered most with hindsight; from when on nothing could be changed.
+
+        ``name`` turns a name into text.
+        """
+        first = [] if self.review is None else self.review.verdict(name)
+        return [*first, *decision_sentences(self, self.event, name)]
+
+    @cached_property
+    def review(self) -> Review | None:
+        """Mistake or luck; None if the plain model has no value, because a state without actions can be reached."""
+        try:
+            return review_counterfactual(self.cf, "best", self.objective, self.minimise, None)
+        except QueryError:
+            return None
+
+    def could_be_known(self, row: Decision) -> bool | None:
+        """Whether it could be known at the time that a decision was better than what was done; None if that is unknown.
+
+        In a learned model only beyond what estimation can produce.
+
+        Examples
+        --------
+        >>> import tether
+        >>> grid = tether.cases.grid_world()
+        >>> decisions = tether.counterfactual(grid.mdp, grid.path).decisions()
+        >>> [decisions.could_be_known(row) for row in decisions.at(2) if row.action in ("right", "up")]
+        [True, True]
+        """
+        done = next(one for one in self.at(row.t) if one.is_observed)
+        if done.mistake is None or row.mistake is None:
+            return None
+        better, taken = (self.cf.mdp.pair_index(one.state, one.action) for one in (row, done))
+        standard = Standard(self.cf.mdp, "best", self.objective, self.minimise)
+        more = done.mistake - row.mistake
+        return more > 0.0 and probability_better(standard, better, taken, more) >= SURE
 
     def to_arrow(self) -> pyarrow.Table:
         """One row per step and action, with the fields of `Decision` as columns.
@@ -261,13 +297,14 @@ class Decisions(Tabular):
         return f"<Decisions: {self.cf.T} steps, {len(self.rows)} actions, {ended}>"
 
     def _repr_html_(self) -> str:
-        head = ("t", "state", "action", "", "had only this been different", f"best with m = {self.m}")
+        head = ("t", "state", "action", "", "mistake", "had only this been different", f"best with m = {self.m}")
         rows = [
             (
                 row.t,
                 row.state,
                 row.action,
                 "done" if row.is_observed else "",
+                "" if row.mistake is None else f"{row.mistake:.4g}",
                 row.reason if row.value is None else f"{row.value:.6g}",
                 "" if row.best is None else f"{row.best:.6g}",
                 "" if row.necessity is None else f"{row.necessity:.3g}",

@@ -15,6 +15,7 @@ from tether._foundation.rounding import rounding_of
 from tether._foundation.words import strength_in_words
 from tether.errors import QueryError
 from tether.evaluation.certificate import certify
+from tether.evaluation.disagreement import Disagreement, disagreement_of
 from tether.evaluation.evaluate import Evaluation, chance_of_changes, evaluate_plan, evaluate_policy
 from tether.evaluation.fixed_sequences import FixedSequence, fixed_sequence
 from tether.evaluation.hindsight import Hindsight, fair_plan, hindsight_of
@@ -174,6 +175,11 @@ class Explanation(Tabular):
         return outcomes_of({"observed": seen, "plan": self.outlook, "optimal": self.optimal})
 
     @cached_property
+    def disagreement(self) -> Disagreement | None:
+        """Where the return and the outcome disagree: the plan gains return, but its end is worse. Usually None."""
+        return disagreement_of(self.plan, self.outlook)
+
+    @cached_property
     def optimal(self) -> Evaluation:
         """The policy that is best for anyone in the plain model, in this episode; computed when asked for."""
         plan = self.plan
@@ -320,7 +326,7 @@ class Explanation(Tabular):
                 )
             )
         head = (*head, "strength", "influenced") if luck else head
-        return html_table(head, rows) + paragraphs(self.sentences(str))
+        return paragraphs(self.sentences(str)) + html_table(head, rows)
 
 
 def explain(

@@ -9,20 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tether._foundation.arrays import Flags, Floats
+from tether._foundation.markup import Displayed
 from tether._foundation.rounding import ROUNDING
 from tether._foundation.words import number, percent
 from tether.explanation.about_episode import RARE, known_tailoring
 from tether.explanation.outcome_chances import goes_on
+from tether.model.labels import Side
 
 if TYPE_CHECKING:
     from tether.explanation.explain import Explanation
 
-__all__ = ["TIED", "UNDER_WAY", "Ending", "Replay", "Stretch", "of_hundred", "replay_of", "side_of"]
+__all__ = ["TIED", "UNDER_WAY", "Ending", "Replay", "Stretch", "of_hundred", "replay_of"]
 
 TIED = 0.1
 """A step is tied to the episode if the observation moves at least this part of its probability."""
@@ -30,11 +32,9 @@ TIED = 0.1
 UNDER_WAY = "still under way"
 """What is said of an episode that has no outcome yet."""
 
-Side = Literal["bad", "good", ""]
-
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(Displayed):
     """Steps ``first`` … ``last`` in which one thing is done; ``changed``: other than what was done.
 
     Examples
@@ -52,7 +52,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ending:
+class Ending(Displayed):
     """An outcome: its name, whether it is bad, good or neither, and its probability under the plan at t = 0 … T.
 
     Examples
@@ -71,7 +71,7 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Replay:
+class Replay(Displayed):
     """What the picture of a plan shows.
 
     Attributes
@@ -228,30 +228,16 @@ def _planned(steps: Sequence[Any], name: Callable[[Any], str]) -> tuple[Stretch,
 
 
 def _endings(explanation: Explanation) -> tuple[Ending, ...]:
-    outcomes = explanation.outcomes
+    outcomes, labels = explanation.outcomes, explanation.plan.cf.mdp.labels
     found = []
     for i, name in enumerate(outcomes.classes):
         chance, seen = outcomes.plan[:, i], outcomes.observed[:, i]
         if max(chance[-1], seen[-1]) > ROUNDING:
-            found.append(Ending(name or UNDER_WAY, side_of(name), chance, seen))
+            found.append(Ending(name or UNDER_WAY, labels.side(name), chance, seen))
     if not any(one.name != UNDER_WAY and (one.side == "bad" or one.observed[-1] > ROUNDING) for one in found):
         return ()  # the end says little about such an episode: the return is drawn
     order = {"bad": 0, "": 1, "good": 3}
     return tuple(sorted(found, key=lambda one: 2 if one.name == UNDER_WAY else order[one.side]))
-
-
-_BAD = {"died", "dead", "death", "danger", "hole", "fell", "crashed", "failed", "lost"}
-_GOOD = {"discharged", "well", "goal", "recovered", "survived", "alive", "home", "safe"}
-
-
-def side_of(name: str) -> Side:
-    """Whether an outcome is bad or good, by its name; "" where the name does not say it.
-
-    >>> side_of("died"), side_of("goal"), side_of("s7")
-    ('bad', 'good', '')
-    """
-    word = name.lower()
-    return "bad" if word in _BAD else "good" if word in _GOOD else ""
 
 
 def _ticks(T: int) -> list[int]:

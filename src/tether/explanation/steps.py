@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats
+from tether._foundation.markup import Displayed
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.evaluation.evaluate import Evaluation, chance_of_changes, evaluate_policy
 from tether.evaluation.outcomes import outcome_classes
@@ -26,7 +27,7 @@ __all__ = ["ElsewhereChange", "ExplainedStep", "changes_elsewhere", "explained_s
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainedStep:
+class ExplainedStep(Displayed):
     """One time step, observed and counterfactual.
 
     Attributes

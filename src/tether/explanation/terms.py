@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tether._foundation.rounding import rounding_of
-from tether._foundation.words import counted, number, percent
+from tether._foundation.words import counted, number, percent, three_digits
 from tether.conditioning.sampled import SampledGumbelMax
 from tether.explanation.about_episode import left_to_chance
 from tether.explanation.outcome_chances import goes_on
 from tether.explanation.sentences import falls_short, robust_plan
 from tether.influence.one_step import Effective, Influence, TotalVariation
+from tether.influence.own import InfluenceTest
 from tether.model.properties import value_name
 from tether.plan.limits import SHARE, enough_k
 
@@ -46,7 +47,7 @@ def tether_in_words(rule: Rule, k: int, T: int) -> str:
     """What a tether of length k promises under a rule, and no more than that.
 
     >>> tether_in_words("definition", 3, 7)
-    'from every step, one that counts as influenced can be met within 3 steps; it need not be'
+    'wherever the plan leads, it could be back on known ground within 3 steps'
     """
     if k > T:
         return "no tether; the answer may be what the model expects of anyone"
@@ -56,7 +57,9 @@ def tether_in_words(rule: Rule, k: int, T: int) -> str:
     if rule == "definition":
         if k == 1:
             return "every step counts as influenced"
-        return f"from every step, one that counts as influenced can be met within {k} steps; it need not be"
+        return f"wherever the plan leads, it could be back on known ground within {k} steps"
+    if rule not in ("published", "printed"):
+        return f"every step is one that the rule {rule} allows for {k}"
     where = "at that time" if rule == "published" else "at any time"
     return f"every step stays within {counted(k, 'step')} of what the observed steps could have led to {where}"
 
@@ -120,7 +123,7 @@ def rule_in_words(rule: Rule, k: int, T: int) -> str:
         return f"k = {k} is more than the {counted(T, 'step')} of the episode: every action is allowed everywhere."
     steps = counted(k, "step")
     end = " Near the end, where fewer steps are left, influence is assumed."
-    words = {
+    words: dict[object, str] = {
         "definition": "An action is allowed if some path from it meets a step that counts as influenced within "
         f"{steps}. This keeps influence possible, but does not promise it.{end}",
         "published": f"An action is allowed if its state, and every state it can lead to, lies within {steps} of one "
@@ -129,7 +132,9 @@ def rule_in_words(rule: Rule, k: int, T: int) -> str:
         f"steps could have led to at any time.{end}",
         "assured": f"Whatever happens, the plan never takes {steps} in a row that do not count as influenced.",
     }
-    return f"{words[rule]} In every state that an allowed action can lead to, there must be an allowed action again."
+    own = f"An action is allowed if the rule {rule}, which is not one of Tether's, allows it for {k}.{end}"
+    meaning = words.get(rule, own)
+    return f"{meaning} In every state that an allowed action can lead to, there must be an allowed action again."
 
 
 def granted(plan: PlanRecord) -> str:
@@ -149,6 +154,8 @@ def influence_in_words(influence: Influence) -> str:
             "An action in a state counts as influenced at a step if its outcomes are distributed like those of the "
             f"observed step, within {influence.eps:g} (total variation)."
         )
+    if isinstance(influence, InfluenceTest):
+        return f"An action in a state counts as influenced at a step if {influence}, a test of your own, says so."
     if isinstance(influence, Effective):
         return (
             "An action in a state counts as influenced at a step if knowing the observed outcome moves its "
@@ -256,7 +263,7 @@ def _some_beyond(plan: PlanRecord, table: Sweep) -> list[str]:
     ):
         if k != plan.k or m <= plan.T:
             more = (plan.value - table.value(k, m)) if plan.minimise else (table.value(k, m) - plan.value)
-            added = f"{number(more)} more" if more > rounding_of(plan.value) else "nothing more"
+            added = f"{three_digits(more)} more" if more > rounding_of(plan.value) else "nothing more"
             sentences.append(f"{name} the plan could gain {added}.")
     return sentences
 
@@ -273,15 +280,15 @@ def suggestion(plan: PlanRecord, table: Sweep) -> tuple[int | None, str]:
             return None, f"There is no k to suggest: {with_m}, nothing can be gained, whatever k is."
         return None, (
             f"There is no k to suggest: {with_m}, something can be gained only without a tether (k = {T + 1}), "
-            f"namely {number(free)}."
+            f"namely {three_digits(free)}."
         )
     gain = sign * (table.value(k, m) - table.observed_value)
     of_free = percent(min(1.0, gain / free)) if free > table.rounding else "100 %"
     among = "" if table.ks.size == T + 1 else " of those looked at"
     return k, (
         f"Suggested: k = {k}. It is the shortest tether{among} that gives at least {100 * SHARE:.0f} % of what the "
-        f"longest one (k = {T}) gives {with_m}. It gains {number(gain)}, which is {of_free} of what could be gained "
-        "without a tether at all."
+        f"longest one (k = {T}) gives {with_m}. It gains {three_digits(gain)}, which is {of_free} of what could be "
+        "gained without a tether at all."
     )
 
 

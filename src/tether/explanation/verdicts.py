@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from tether._foundation.markup import Displayed
 from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import counted, percent, three_digits
 from tether.evaluation.plan_risk import risk_of
@@ -20,6 +21,7 @@ from tether.explanation.about_episode import RARE, left_to_chance, strength
 from tether.explanation.evidence import learned_sentences
 from tether.explanation.replay import Replay, of_hundred
 from tether.explanation.reviewing import outcome_noun, review_verdict, review_word
+from tether.explanation.sentences import disagreeing
 
 if TYPE_CHECKING:
     from tether.explanation.explain import Explanation
@@ -39,7 +41,7 @@ _LITTLE, _MUCH = 0.25, 0.75
 
 
 @dataclass(frozen=True, slots=True)
-class Nouns:
+class Nouns(Displayed):
     """What a log calls an episode and a step: ``Nouns("patient", "hour")``.
 
     Examples
@@ -60,7 +62,7 @@ class Nouns:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Displayed):
     """The answer to one question: a word or two, then the sentences for it.
 
     Examples
@@ -78,7 +80,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdicts:
+class Verdicts(Displayed):
     """What is said first about a plan.
 
     Attributes
@@ -91,6 +93,8 @@ class Verdicts:
         What the plan changes.
     luck, about, sure : Verdict
         Mistake or luck? About this episode? How sure?
+    worse_end : str
+        That the plan gains return, but makes a good end less likely; usually empty.
 
     Examples
     --------
@@ -112,6 +116,7 @@ class Verdicts:
     luck: Verdict
     about: Verdict
     sure: Verdict
+    worse_end: str = ""
 
     def __iter__(self) -> Iterator[Verdict]:
         return iter((self.luck, self.about, self.sure))
@@ -133,11 +138,13 @@ def verdicts_of(explanation: Explanation, name: Name, nouns: Nouns | None = None
         luck,
         _about(explanation, replay),
         _sure(explanation, name),
+        " ".join(disagreeing(explanation)),
     )
     if nouns is None:
         return found
-    three = (Verdict(say(one.question), say(one.word), tuple(map(say, one.sentences))) for one in found)
-    return Verdicts(say(found.ended), say(found.foreseen), say(found.hindsight), say(found.change), *three)
+    luck, about, sure = (Verdict(say(one.question), say(one.word), tuple(map(say, one.sentences))) for one in found)
+    first = say(found.ended), say(found.foreseen), say(found.hindsight), say(found.change)
+    return Verdicts(*first, luck, about, sure, say(found.worse_end))
 
 
 def _ended(replay: Replay) -> str:

@@ -55,13 +55,14 @@ Check = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """The gain of the best plan for one k, and how much of it is about the episode."""
+    """The gain of the best plan for one k, how much of it is about the episode, and how it ends."""
 
     k: int
     gain: float
     influenced: float
     steps: float
     strength: float
+    ends: dict[str, float]
 
 
 @dataclass(eq=False)
@@ -98,7 +99,7 @@ class EpisodeQuestion:
             assert outlook.tailoring is not None
             about = outlook.tailoring
             steps = about.expected_influenced_steps, about.expected_steps
-            self._rungs[k, m] = Rung(k, plan.gain, *steps, about_plan(plan))
+            self._rungs[k, m] = Rung(k, plan.gain, *steps, about_plan(plan), outlook.outcomes())
         return self._rungs[k, m]
 
     def what_if(self, chosen: Choices) -> WhatIf:
@@ -287,7 +288,7 @@ class Memory:
             entry = self.offered.entry(key)
             cf = entry.open()
             self._forget(key)
-            kept = self._episodes[key] = _Kept(entry, cf, Naming(cf.mdp))
+            kept = self._episodes[key] = _Kept(entry, cf, Naming(cf.mdp, entry.words))
         if name not in kept.questions:
             tied = tether(kept.cf, view.rule, view.test, _property(kept.cf.mdp, view))
             kept.questions[name] = EpisodeQuestion(kept.entry, tied, kept.naming)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["make_app"]
 
 _PANELS = {
-    "answer": ("first", "sentences", "ladder", "beyond", "sure", "steps"),
+    "answer": ("cards", "sentences", "ladder", "beyond", "sure", "steps"),
     "time": ("time",),
     "if": ("if", "if-time"),
     "why": ("why",),

@@ -18,7 +18,8 @@ from tether._foundation.words import number, shown
 from tether.conditioning.counterfactual_record import CounterfactualRecord, with_mechanism
 from tether.errors import Problem, QueryError
 from tether.evaluation.outcomes import outcome_of
-from tether.io.embedded import about_case, case_names, open_case, path_names
+from tether.explanation.verdicts import Nouns
+from tether.io.embedded import about_case, case_names, find_case, open_case, path_names, title_of
 from tether.learning.folds import unseen
 from tether.model.model_record import ModelRecord
 from tether.observation.earned import model_return
@@ -52,12 +53,22 @@ class Entry:
         What it is called in addresses, and on the page.
     open : callable
     opening : Opening
+    title, story : str
+        A person's name for it, and what happened, in a line; empty if nobody wrote them down.
+    words : mapping
+        Actions in words, where their names are abbreviations.
+    nouns : Nouns
+        What an episode and a step are called.
     """
 
     key: str
     name: str
     open: Callable[[], CounterfactualRecord]
     opening: Opening
+    title: str = ""
+    story: str = ""
+    words: Mapping[Any, str] = field(default_factory=dict)
+    nouns: Nouns = field(default_factory=Nouns)
 
 
 @dataclass(frozen=True)
@@ -136,6 +147,8 @@ class One:
     cf: CounterfactualRecord
     name: str
     opening: Opening = field(default_factory=Opening)
+    nouns: Nouns = field(default_factory=Nouns)
+    words: Mapping[Any, str] = field(default_factory=dict)
 
     @property
     def first(self) -> str:
@@ -146,7 +159,7 @@ class One:
         """The episode."""
         if key != self.first:
             raise _not_offered(key)
-        return Entry(key, self.name, self._anew, self.opening)
+        return Entry(key, self.name, self._anew, self.opening, words=self.words, nouns=self.nouns)
 
     def _anew(self) -> CounterfactualRecord:
         """The counterfactual MDP with an empty cache: the memory of an explorer is bounded."""
@@ -164,10 +177,10 @@ class Cases:
     --------
     >>> cases = Cases()
     >>> cases.first, [one.name for one in cases.listed()][:2]
-    ('case:sepsis', ['toy', 'grid-world'])
+    ('case:ward', ['ward', 'ward-patient-4'])
     """
 
-    first = "case:sepsis"
+    first = "case:ward"
 
     @cached_property
     def _known(self) -> dict[str, Listed]:
@@ -182,7 +195,8 @@ class Cases:
                 seen = observe(case.mdp, case.paths[path])
                 outcome = _outcome(case.mdp, int(seen.states[-1])) if seen.states[-1] >= 0 else ""
                 returned = model_return(case.mdp, seen)
-                found[key] = Listed(key, key.removeprefix("case:"), seen.T, outcome, returned, about_case(name))
+                about = case.stories.get(path, about_case(name))
+                found[key] = Listed(key, key.removeprefix("case:"), seen.T, outcome, returned, about)
         return found
 
     def entry(self, key: str) -> Entry:
@@ -193,7 +207,12 @@ class Cases:
         opened = f"mdp = tether.io.open_model({model!r})", f"path = tether.io.open_path({key!r}, mdp)"
         lines = ("import tether", "", *opened)
         words = (model,) if model == key else (model, key)
-        return Entry(key, key.removeprefix("case:"), lambda: _opened_case(key), Opening(words, lines))
+        name, opening = key.removeprefix("case:"), Opening(words, lines)
+        case, _ = open_case(key)
+        path = path_names(find_case(key), case)[key]
+        story = case.stories.get(path, "")
+        title, nouns = title_of(key, case.noun), Nouns(case.noun)
+        return Entry(key, name, lambda: _opened_case(key), opening, title, story, case.words, nouns)
 
     def listed(self) -> list[Listed]:
         """Every path of every case."""
@@ -213,6 +232,7 @@ class LogEpisodes:
     episodes: Episodes
     opening: Opening = field(default_factory=Opening)
     audited: Mapping[Any, Audited] | None = None
+    nouns: Nouns = field(default_factory=Nouns)
     beyond: Mapping[str, Any] = field(default_factory=dict)
     """The horizon and who acts then, as `tether.counterfactual` takes them."""
 
@@ -228,7 +248,8 @@ class LogEpisodes:
         name = self.episodes.ids[int(key)]
         command = tuple(word.replace("{episode}", str(name)) for word in self.opening.command)
         python = tuple(line.replace("{episode!r}", repr(name)) for line in self.opening.python)
-        return Entry(key, shown(name), lambda: self._open(name), Opening(command, python))
+        title = f"{self.nouns.episode.capitalize()} {shown(name)}"
+        return Entry(key, shown(name), lambda: self._open(name), Opening(command, python), title, nouns=self.nouns)
 
     def _open(self, name: Any) -> CounterfactualRecord:
         seen = self.episodes.observation(name, self.mdp)

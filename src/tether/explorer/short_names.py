@@ -7,6 +7,7 @@ that it does not change the direction of the sentence around it.
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -35,12 +36,16 @@ def apart(text: str) -> str:
 class Naming:
     """Names of one model's states and actions, as the page shows them."""
 
-    def __init__(self, mdp: ModelRecord) -> None:
-        self.mdp = mdp
+    def __init__(self, mdp: ModelRecord, words: Mapping[Any, str] | None = None) -> None:
+        self.mdp, self.words = mdp, words or {}
+
+    def _shown(self, name: Any) -> str:
+        """In words, where there are some."""
+        return self.words.get(name, shown(name)) if isinstance(name, str) else shown(name)
 
     @cached_property
     def _actions(self) -> dict[int, str]:
-        names = [shown(one) for one in self.mdp.actions]
+        names = [self._shown(one) for one in self.mdp.actions]
         return dict(enumerate(cut_apart(names, _NAME)))
 
     def action_at(self, a: int) -> str:
@@ -62,4 +67,4 @@ class Naming:
 
     def any(self, name: Any) -> str:
         """A state or an action in a sentence."""
-        return apart(cut(shown(name), 2 * _NAME))
+        return apart(cut(self._shown(name), 2 * _NAME))

@@ -250,11 +250,11 @@ def time_ticks(last: int) -> Ints:
     return np.arange(0, last + 1, step)
 
 
-def number_axis(axis: Axis, whole: bool = False) -> None:
-    """Round numbers along an axis, written as the text beside the drawing writes them."""
+def number_axis(axis: Axis, whole: bool = False, most: int = 6) -> None:
+    """Round numbers along an axis, at most so many, written as the text beside the drawing writes them."""
     from matplotlib.ticker import MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(nbins=6, integer=whole, steps=[1, 2, 5, 10]))
+    axis.set_major_locator(MaxNLocator(nbins=most, integer=whole, steps=[1, 2, 5, 10]))
     axis.set_major_formatter(lambda value, _: axis_number(value))
 
 

@@ -8,10 +8,10 @@ from tether._foundation.markup import with_minus_signs
 from tether._foundation.words import cut, shown, three_digits
 from tether.figures.drawable import DrawnReview
 from tether.figures.style import (
+    BAD,
     BLACK,
     GREY,
     SMALL,
-    VERMILLION,
     axes,
     number_axis,
     single_line,
@@ -49,7 +49,8 @@ class _Bar(NamedTuple):
 def plot_review(review: DrawnReview, ax: Axes | None = None, *, title: bool = True, letters: int = _NAME) -> Axes:
     """A bar for each mistake and for the luck of each step, from what was to be expected to what happened.
 
-    Time goes down. Mistakes are orange, luck is grey, what happened is black. `review_in_text` has the same in words.
+    Time goes down. Mistakes are dark purple, luck is grey, what happened is black. `review_in_text` has it in
+    words.
 
     Examples
     --------
@@ -60,7 +61,7 @@ def plot_review(review: DrawnReview, ax: Axes | None = None, *, title: bool = Tr
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['expected', 'step 0: luck', 'step 1: luck', 'step 2: luck', 'what happened']
     """
-    bars = _bars(review)
+    bars = _bars(review, letters)
     scale = 100.0 if review.objective is not None else 1.0
     with styled():
         ax = axes(ax, (5.5, 1.1 + _ROW * len(bars)), "x")
@@ -75,7 +76,7 @@ def plot_review(review: DrawnReview, ax: Axes | None = None, *, title: bool = Tr
         ax.tick_params(axis="y", length=0)
         ax.set_ylim(len(bars) - 0.4, -0.6)
         _write_numbers(ax, bars, scale)
-        number_axis(ax.xaxis)
+        number_axis(ax.xaxis, most=4)
         ax.set_xlabel(_axis_name(review))
         if title:
             ax.set_title(with_minus_signs(review.headline()), loc="left", fontweight="bold", wrap=True)
@@ -90,7 +91,7 @@ def bars_of_review(review: DrawnReview) -> int:
     >>> bars_of_review(tether.review(patient.mdp, patient.path))
     5
     """
-    return len(_parts(review)) + 2
+    return len(_parts(review, _NAME)) + 2
 
 
 def review_in_text(review: DrawnReview) -> str:
@@ -104,7 +105,7 @@ def review_in_text(review: DrawnReview) -> str:
     >>> review_in_text(tether.review(patient.mdp, patient.path))
     'No mistake; bad luck, most of it at step 2. Expected −2,370; step 0: luck −534; step 1: luck +440; step 2: luck −4,390; what happened −6,850.'
     """  # noqa: E501
-    values = "; ".join(f"{single_line(bar.name)} {bar.text}" for bar in _bars(review))
+    values = "; ".join(f"{single_line(bar.name)} {bar.text}" for bar in _bars(review, _NAME))
     return f"{with_minus_signs(review.headline())}. {values[0].upper()}{values[1:]}."
 
 
@@ -114,7 +115,7 @@ def _axis_name(review: DrawnReview) -> str:
     return f"chance that {cut(review.objective.in_words, 50)}, %"
 
 
-def _bars(review: DrawnReview) -> list[_Bar]:
+def _bars(review: DrawnReview, letters: int) -> list[_Bar]:
     scale = 100.0 if review.objective is not None else 1.0
     sign = -1.0 if review.minimise else 1.0
 
@@ -122,7 +123,7 @@ def _bars(review: DrawnReview) -> list[_Bar]:
         plus = "+" if signed and value > 0 else ""
         return with_minus_signs(f"{plus}{three_digits(scale * value)}")
 
-    parts = _parts(review)
+    parts = _parts(review, letters)
     level = review.expected
     bars = [_Bar("expected", 0.0, level, _EXPECTED, text(level, False))]
     for name, amount, colour in parts:
@@ -131,21 +132,23 @@ def _bars(review: DrawnReview) -> list[_Bar]:
     return [*bars, _Bar("what happened", 0.0, review.observed, BLACK, text(review.observed, False))]
 
 
-def _parts(review: DrawnReview) -> list[tuple[str, float, str]]:
+def _parts(review: DrawnReview, letters: int) -> list[tuple[str, float, str]]:
     """Each mistake and luck with its name, what it adds (in the good direction) and its colour; small ones together."""
     found: list[tuple[str, float, str]] = []
     for step in review.steps:
         if step.mistake != 0:
             instead = f" instead of {shown(step.best)}" if step.best != step.action else ""
             name = cut(f"step {step.t}: {shown(step.action)}{instead}", _NAME)
-            found.append((name, -step.weight * step.mistake, VERMILLION if step.mistake > 0 else _EXPECTED))
+            if letters < _NAME:  # no room for actions: the sentences beside it name them
+                name = f"step {step.t}: {'mistake' if step.mistake > 0 else 'decision'}"
+            found.append((name, -step.weight * step.mistake, BAD if step.mistake > 0 else _EXPECTED))
         if step.luck != 0:
             found.append((f"step {step.t}: luck", step.weight * step.luck, _LUCK))
     if len(found) <= _BARS:
         return found
     kept = set(sorted(range(len(found)), key=lambda i: -abs(found[i][1]))[: _BARS - 2])
     shared = []
-    for colour, name in ((VERMILLION, "{} other decisions"), (_LUCK, "luck of {} other steps")):
+    for colour, name in ((BAD, "{} other decisions"), (_LUCK, "luck of {} other steps")):
         others = [one[1] for i, one in enumerate(found) if i not in kept and (one[2] == _LUCK) == (colour == _LUCK)]
         if others:
             shared.append((name.format(len(others)), sum(others), colour))

@@ -26,7 +26,9 @@ from tether.io.opening import open_model, open_path
 from tether.io.paths import read_path, write_path
 from tether.io.policies import open_policy
 from tether.io.prism import read_prism, write_prism
+from tether.io.results import read_plan, read_sweep
 from tether.io.storm import from_stormpy, read_storm, to_stormpy
+from tether.io.typed_models import read_types
 
 __all__ = [
     "CaseEntry",
@@ -48,9 +50,12 @@ __all__ = [
     "read_episodes",
     "read_model",
     "read_path",
+    "read_plan",
     "read_prism",
     "read_storm",
+    "read_sweep",
     "read_table",
+    "read_types",
     "record",
     "to_stormpy",
     "write_arrays",

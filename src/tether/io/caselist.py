@@ -58,7 +58,7 @@ def cases() -> tuple[CaseEntry, ...]:
     --------
     >>> import tether
     >>> [case.name for case in tether.io.cases()][:4]
-    ['toy', 'grid-world', 'epidemic', 'sepsis']
+    ['ward', 'toy', 'grid-world', 'epidemic']
     """
     return tuple(case_entry(name) for name in case_names())
 

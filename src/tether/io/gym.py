@@ -81,7 +81,8 @@ def from_gymnasium(env: Any) -> MDP:
         states=[*states, *extra],
         terminal=[*(state for state in states if state not in left), *extra],
     )
-    return mdp.with_labels(_marked(env, states, set(extra)))
+    marked = _marked(env, states, set(extra))
+    return mdp.with_labels(marked, good=[*marked.keys() & {"goal"}], bad=[*marked.keys() & {"hole"}])
 
 
 def record(

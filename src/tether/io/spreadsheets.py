@@ -31,7 +31,6 @@ _MOST_ROWS = 1_048_576
 _AT_ONCE = 1000
 """How many rows are read at a time; the warnings of openpyxl are off meanwhile."""
 
-_ERRORS_OF_ZIP = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError, UnicodeError)
 _OLE = b"\xd0\xcf\x11\xe0"
 _ERRORS = frozenset({"#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!"})
 

@@ -38,6 +38,7 @@ def digest_of_model(mdp: MDP) -> str:
         for name, members in mdp.label_sets.items():
             digest.update(repr(name).encode())
             _add_arrays(digest, [members])
+        digest.update(repr(sorted(mdp.label_sets.sides.items())).encode())
         if (counts := mdp.counts) is not None:  # folds, placebos, draws and what may be advised come from these
             _add_arrays(digest, (counts.transitions, counts.dropped))
             others = [one.name for one in fields(counts) if one.name not in _NOT_IN_ANSWERS]

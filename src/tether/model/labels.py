@@ -5,25 +5,45 @@ files of PRISM and Storm, and with the cases. A state that was declared terminal
 itself, for that one state. Its name is the state's name as text: ``"dead"``, ``"15"``, ``"(0, 3, 20)"``.
 
 Inside, a label is an ascending array of state indices: four bytes per state.
+
+A label may be marked good or bad: how an episode should end, and how it should not. Where no label of a model is
+marked, a name that says it by itself counts as marked ("dead", "recovered", "died=1").
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from tether._foundation.arrays import Ints
+from tether._foundation.arrays import Flags, Ints
 from tether._foundation.problems import Complaints, Source
 from tether._foundation.words import counted
 from tether.errors import ModelError, Problem, QueryError
 from tether.model.finish import says_yes
 from tether.model.names import Names, as_array, name_list, plain
 
-__all__ = ["LabelSets", "Labels", "StateSet", "check_names", "member_indices", "name_text", "with_label_sets"]
+__all__ = [
+    "LabelSets",
+    "Labels",
+    "Side",
+    "StateSet",
+    "check_names",
+    "member_indices",
+    "name_text",
+    "side_in_words",
+    "with_label_sets",
+]
 
 ErrorKind = type[ModelError] | type[QueryError]
+
+Side = Literal["bad", "good", ""]
+"""Whether an outcome is bad, good, or neither."""
+
+_BAD = {"died", "dead", "death", "danger", "hole", "fell", "crashed", "failed", "lost"}
+_GOOD = {"discharged", "well", "goal", "recovered", "survived", "survival", "alive", "home", "safe"}
+_YES, _NO = {"1", "true", "yes", "1.0"}, {"0", "false", "no", "0.0"}
 
 
 class StateSet(Set[Any]):
@@ -73,12 +93,16 @@ class StateSet(Set[Any]):
 
 
 class LabelSets(Mapping[str, Ints]):
-    """The labels of a model as it keeps them: for each the indices of its states, ascending, read-only."""
+    """The labels of a model as it keeps them: for each the indices of its states, ascending, read-only.
 
-    __slots__ = ("_sets",)
+    ``sides`` says which labels are marked good or bad; terminal states, which are labels by themselves, may be.
+    """
 
-    def __init__(self, sets: Mapping[str, Any] | None = None) -> None:
+    __slots__ = ("_sets", "sides")
+
+    def __init__(self, sets: Mapping[str, Any] | None = None, sides: Mapping[str, Side] | None = None) -> None:
         self._sets: dict[str, Ints] = {}
+        self.sides: dict[str, Side] = dict(sides or {})
         for name, given in (sets or {}).items():
             indices = np.ascontiguousarray(given, dtype=np.int32)
             indices.flags.writeable = False
@@ -100,7 +124,11 @@ class LabelSets(Mapping[str, Ints]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By the constructor: a pickle does not keep arrays read-only.
-        return LabelSets, (self._sets,)
+        return LabelSets, (self._sets, self.sides)
+
+    def marked(self, side: Side) -> tuple[str, ...]:
+        """The labels that are marked so."""
+        return tuple(name for name, one in self.sides.items() if one == side)
 
 
 class Labels(Mapping[str, StateSet]):
@@ -153,6 +181,32 @@ class Labels(Mapping[str, StateSet]):
             return self[name]
         raise QueryError(Problem(f"the model has no label {name!r}; {self.known()}", value=name))
 
+    def side(self, name: str) -> Side:
+        """Whether an outcome is good or bad: as it is marked, or by its name where no label of the model is marked.
+
+        Examples
+        --------
+        >>> import tether
+        >>> labels = tether.cases.sepsis().mdp.labels
+        >>> labels.side("died"), labels.side("discharged"), labels.side("s7")
+        ('bad', 'good', '')
+        """
+        if not self._sets.sides:
+            return side_in_words(name)
+        parts = [name] if name in self._sets.sides else name.split(", ")  # states with several labels
+        sides = {self._sets.sides.get(part, "") for part in parts}
+        return "bad" if "bad" in sides else "good" if "good" in sides else ""
+
+    def on_side(self, side: Side) -> Flags:
+        """Which states are a good end, or a bad one: for each state of the model whether it has such a label."""
+        found = np.zeros(len(self._states), dtype=bool)
+        for name, states in self._sets.ends.items():
+            if self.side(name) == side:
+                found[states] = True
+        for s in self._terminal.tolist():
+            found[s] |= self.side(name_text(self._states[s])) == side
+        return found
+
     def known(self) -> str:
         """Say in a few words what labels there are, for an error message."""
         names = list(self)
@@ -173,14 +227,31 @@ def name_text(name: Any) -> str:
     return repr(tuple(name)) if isinstance(name, tuple) else str(name)
 
 
+def side_in_words(name: str) -> Side:
+    """Whether an outcome is bad or good, if its name says it by itself.
+
+    >>> side_in_words("Died"), side_in_words("goal"), side_in_words("died=0"), side_in_words("s7")
+    ('bad', 'good', 'good', '')
+    """
+    word, _, value = name.lower().partition("=")
+    side: Side = "bad" if word in _BAD else "good" if word in _GOOD else ""
+    if not value or not side or value in _YES:
+        return side
+    other: Side = "good" if side == "bad" else "bad"
+    return other if value in _NO else ""
+
+
 def terminal_set(states: Names, terminal: Ints, text: Any) -> Ints:
     """The terminal states whose names are written as ``text``; usually none."""
     found = [s for s in terminal.tolist() if name_text(states[s]) == text]
     return np.array(found, dtype=np.int32)
 
 
-def with_label_sets(states: Names, sets: LabelSets, terminal: Ints, given: Any) -> LabelSets:
-    """Labels with some added; see `tether.MDP.with_labels`."""
+def with_label_sets(
+    states: Names, sets: LabelSets, terminal: Ints, given: Any, good: Any = None, bad: Any = None
+) -> LabelSets:
+    """Labels with some added, and some marked good or bad; see `tether.MDP.with_labels`."""
+    given = {} if given is None else given
     if not isinstance(given, Mapping):
         raise ModelError(f'labels are given as a mapping, {{"died": [state, …]}}, not {given!r}')
     merged: dict[str, Ints] = dict(sets)
@@ -202,7 +273,24 @@ def with_label_sets(states: Names, sets: LabelSets, terminal: Ints, given: Any) 
             raise ModelError(Problem(f"{message}; choose another name, or take it away with None first", value=name))
         merged[name] = indices
     check_names(states, merged, terminal)
-    return LabelSets(merged)
+    kept: dict[str, Side] = {name: side for name, side in sets.sides.items() if given.get(name, ()) is not None}
+    return LabelSets(merged, kept | _sides(Labels(states, LabelSets(merged), terminal), good, bad))
+
+
+def _sides(labels: Labels, good: Any, bad: Any) -> dict[str, Side]:
+    """Which labels are newly marked good or bad, checked."""
+    found: dict[str, Side] = {}
+    given: tuple[tuple[Side, Any], ...] = (("good", good), ("bad", bad))
+    for side, names in given:
+        if names is not None and not isinstance(names, str) and not isinstance(names, Iterable):
+            raise ModelError(Problem(f"{side}= takes the name of a label, or several, not {names!r}", value=names))
+        for name in [] if names is None else [names] if isinstance(names, str) else names:
+            if not isinstance(name, str) or name not in labels:
+                message = f"{side}={name!r}: the model has no such label; {labels.known()}"
+                raise ModelError(Problem(message, value=name))
+            if found.setdefault(name, side) != side:
+                raise ModelError(Problem(f"the label {name!r} cannot be both good and bad", value=name))
+    return found
 
 
 def check_names(states: Names, sets: Mapping[str, Ints], terminal: Ints) -> None:

@@ -79,7 +79,7 @@ class ModelRecord(Tabular):
             actions=self.actions if actions is None else make_names(actions, self.n_actions, "action"),
         )
 
-    def with_labels(self, labels: Mapping[str, Any]) -> Self:
+    def with_labels(self, labels: Mapping[str, Any] | None = None, *, good: Any = None, bad: Any = None) -> Self:
         """A copy of the model with more labels: named sets of states, beside those it has.
 
         Parameters
@@ -87,6 +87,10 @@ class ModelRecord(Tabular):
         labels : mapping from str
             The states of each label: a list of them, a function of a state's name that returns True or False, or a
             column of truth values in the model's order. None removes a label.
+        good, bad : str or list of str, optional
+            Labels to mark as good or bad ends of an episode; a terminal state is a label by itself. Answers say first
+            where a plan gains return but makes a good end less likely, or a bad one likelier. If no label is marked,
+            names such as "dead" or "recovered" say it by themselves.
 
         Examples
         --------
@@ -94,8 +98,11 @@ class ModelRecord(Tabular):
         >>> mdp = tether.cases.epidemic().mdp.with_labels({"many ill": lambda s: s.I >= 5, "start": [(9, 1, 20)]})
         >>> len(mdp.labels["many ill"]), (9, 1, 20) in mdp.labels["start"]
         (1386, True)
+        >>> mdp.with_labels(bad="many ill").labels.side("many ill")
+        'bad'
         """
-        return replace(self, label_sets=with_label_sets(self.states, self.label_sets, self.form.terminal, labels))
+        found = with_label_sets(self.states, self.label_sets, self.form.terminal, labels, good, bad)
+        return replace(self, label_sets=found)
 
     @property
     def labels(self) -> Labels:

@@ -16,7 +16,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints, summed
 from tether._foundation.arrow import NameColumn, Tabular
-from tether._foundation.markup import html_table, paragraphs
+from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.words import counted, number, percent, with_spread
 from tether.errors import Problem, QueryError
 from tether.model.counts import Counts
@@ -37,7 +37,7 @@ _SURE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Advantage:
+class Advantage(Displayed):
     """What an action does for anyone in a state, this once, compared with usual practice.
 
     Attributes
@@ -173,7 +173,7 @@ class Practice(Tabular):
         ...     return [tether.Path([State("yes", frail), State("no", frail)], [did]) for _ in range(times)]
         >>> log = seen("yes", "treat", 80) + seen("yes", "wait", 20) + seen("no", "treat", 20) + seen("no", "wait", 80)
         >>> round(tether.practice(tether.learn(log)).left_out("frail"), 2)
-        3.89
+        3.93
         """
         states, counts = self.mdp.states, self.counts
         if variable not in self.variables:

@@ -22,8 +22,9 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from io import BufferedReader
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal, NamedTuple, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_type_hints
 
 import msgspec
 import numpy as np
@@ -35,7 +36,7 @@ from tether._version import __version__
 from tether.errors import FileError, Problem, QueryError
 from tether.model.counts import Counts
 from tether.model.form import Form, Rewards, Rounding
-from tether.model.labels import LabelSets
+from tether.model.labels import LabelSets, Side
 from tether.model.model_record import ModelRecord
 from tether.model.names import Names, make_names
 from tether.model.stored_names import StoredNames, encode_names
@@ -106,6 +107,7 @@ class _Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     counts: dict[str, Any] | None
     labels: tuple[str, ...]
     crc32: dict[str, int]
+    sides: dict[str, Side] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +255,7 @@ def in_memory(mdp: _Kind) -> _Kind:
         form=replace(form, rewards=Rewards(rewards.values.copy(), rewards.by_entry), **arrays),
         final_reward=None if mdp.final_reward is None else mdp.final_reward.copy(),
         counts=counts,
-        label_sets=LabelSets({name: states.copy() for name, states in mdp.label_sets.items()}),
+        label_sets=LabelSets({name: states.copy() for name, states in mdp.label_sets.items()}, mdp.label_sets.sides),
     )
 
 
@@ -307,6 +309,7 @@ def _header_of(mdp: ModelRecord, arrays: dict[str, Any]) -> bytes:
         counts=None if mdp.counts is None else {name: getattr(mdp.counts, name) for name in _COUNT_FIELDS},
         labels=tuple(mdp.label_sets),
         crc32={name: zlib.crc32(array) for name, array in arrays.items()},
+        sides=mdp.label_sets.sides,
     )
     text = msgspec.json.encode(model, enc_hook=lambda number: number.item()).decode()  # a number of NumPy's
     header: dict[str, Any] = {"__metadata__": _Metadata("tether model", str(VERSION), __version__, text)}
@@ -333,7 +336,7 @@ class _Contents(NamedTuple):
     arrays: dict[str, tuple[str, int, tuple[int, ...]]]
 
 
-def _verified(handle: BinaryIO, path: Path) -> _Contents:
+def _verified(handle: BufferedReader, path: Path) -> _Contents:
     """Verify every byte of a file, before any of it is decoded."""
     size = os.fstat(handle.fileno()).st_size
     begin = handle.read(8 + len(_START))
@@ -369,14 +372,14 @@ def _verified(handle: BinaryIO, path: Path) -> _Contents:
     return _Contents(digest.hex(), model, arrays)
 
 
-def _crc32(handle: BinaryIO, size: int) -> int:
+def _crc32(handle: BufferedReader, size: int) -> int:
     """CRC-32 of the next ``size`` bytes, -1 if there are fewer.
 
     They are read, not mapped: a disk that fails gives an OSError.
     """
     total, buffer = 0, memoryview(bytearray(min(size, _CHUNK)))
     while size > 0:
-        read = handle.readinto(buffer[: min(size, _CHUNK)])  # type: ignore[attr-defined]
+        read = handle.readinto(buffer[: min(size, _CHUNK)])
         if not read:
             return -1
         total, size = zlib.crc32(buffer[:read], total), size - read
@@ -398,7 +401,7 @@ def _model_of(model: _Model, arrays: dict[str, Any], place: SavedFile, kind: typ
         model.discount,
         arrays.get("final_reward"),
         counts,
-        LabelSets({name: arrays[f"label_{i}"] for i, name in enumerate(model.labels)}),
+        LabelSets({name: arrays[f"label_{i}"] for i, name in enumerate(model.labels)}, model.sides),
     )
     for name, is_sound in _soundness(mdp):
         if not is_sound:

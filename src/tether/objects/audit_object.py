@@ -7,13 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from tether._foundation.checks import whole_number
+from tether._foundation.markup import Displayed
 from tether.auditing.audit_record import AuditRecord
+from tether.auditing.typed_audit import TypedAudit, audit_of_types
 from tether.errors import QueryError
 from tether.influence.advisable import make_advisable
 from tether.mdp import MDP
+from tether.model.several_types import Types
 from tether.objects.plan_object import Plan
 
 if TYPE_CHECKING:
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from tether.auditing.directory import Parts
     from tether.auditing.running import Progress
     from tether.auditing.workers import Workers
+    from tether.explanation.verdicts import Nouns
     from tether.influence.one_step import Influence
     from tether.influence.rules import Rule
     from tether.model.properties import Property
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Audit", "audit"]
 
 
-class Audit(AuditRecord):
+class Audit(AuditRecord, Displayed):
     """The result of an audit of a log; made by `tether.audit`.
 
     Attributes
@@ -40,8 +44,9 @@ class Audit(AuditRecord):
         One row per episode, in the log's order; `tether.auditing.tables` lists the columns.
     decisions : pyarrow.Table
         One row per state and action that was taken there, over all episodes, also those that ended well: in how many
-        ``episodes`` and how many ``times``; how often it was one of the claimed ``mistakes``, what was ``best`` then,
-        and its ``mean_cost`` and ``total_cost`` over all times; its ``effect`` for anyone in that state, compared with
+        ``episodes`` and how many ``times``; how often it was one of the claimed ``mistakes``, what was ``best`` then;
+        how often it was ``gained`` or ``lost`` by (it turned out better, or worse, than was to be expected before);
+        its ``mean_cost`` and ``total_cost`` over all times; its ``effect`` for anyone in that state, compared with
         what was done there on average, and for a learned model the chance that it is ``better``. The costliest come
         first.
     outcomes : pyarrow.Table
@@ -102,6 +107,8 @@ class Audit(AuditRecord):
         title: str | None = None,
         about: Mapping[str, Any] | None = None,
         date: dt.date | None = None,
+        nouns: Nouns | None = None,
+        hide_ids: bool = False,
     ) -> pathlib.Path:
         """Write an overview as one HTML file, and the reports of the top episodes beside it.
 
@@ -119,6 +126,11 @@ class Audit(AuditRecord):
             Further lines for the settings at the end, such as the files that were read.
         date : datetime.date, optional
             The date that the page carries: by default today, or the day of ``SOURCE_DATE_EPOCH`` where that is set.
+        nouns : `tether.records.Nouns`, optional
+            What an episode and a step are called: ``Nouns("patient", "hour")``.
+        hide_ids : bool
+            Whether the number in the list stands for the name of an episode, on the page and in the reports. The tables
+            keep the names.
 
         Examples
         --------
@@ -132,9 +144,12 @@ class Audit(AuditRecord):
         """
         from tether.views.audit import report
 
-        return report(self, file, reports=reports, title=title, about=about, date=date)
+        return report(self, file, reports=reports, title=title, about=about, date=date, nouns=nouns, hide_ids=hide_ids)
 
 
+@overload
+def audit(mdp: Types, episodes: Any, k: int | None = None, m: int = 1, **about: Any) -> TypedAudit: ...
+@overload
 def audit(
     mdp: MDP,
     episodes: Any,
@@ -166,12 +181,45 @@ def audit(
     time: str | None = None,
     step: Any = None,
     progress: Progress | None = None,
-) -> Audit:
+) -> Audit: ...
+def audit(
+    mdp: MDP | Types,
+    episodes: Any,
+    k: int | None = None,
+    m: int = 1,
+    *,
+    rule: Rule = "definition",
+    influence: str | Influence = "support",
+    objective: Property | None = None,
+    certify: bool = True,
+    gamma: float | None = None,
+    out: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    client: Any = None,
+    minimise: bool = False,
+    horizon: int | None = None,
+    then: Any = "best",
+    only: Any = None,
+    never: Any = None,
+    cost: Any = None,
+    policy: Any = None,
+    draws: int = 0,
+    seed: int = 0,
+    folds: int | None = None,
+    where: str | None = None,
+    strict: bool = False,
+    fresh: bool = False,
+    columns: Mapping[str, Any] | None = None,
+    time: str | None = None,
+    step: Any = None,
+    progress: Progress | None = None,
+) -> Audit | TypedAudit:
     """Answer the same question for every episode of a log: what should have been done, and what would have followed?
 
     Parameters
     ----------
-    mdp : MDP
+    mdp : MDP, or Types
+        With `tether.Types` the answer is a `tether.records.TypedAudit`, with fewer arguments.
     episodes : Episodes, list or mapping of Path, path of a log, or dataframe
         Anything that `tether.io.read_episodes` reads. States and actions are matched with the model's, if necessary by
         their text.
@@ -204,7 +252,8 @@ def audit(
     policy : optional
         A policy, as `CounterfactualMDP.evaluate` takes it: it is evaluated against every episode, instead of planning.
     draws : int
-        For a learned model: how many models to draw for credible intervals; ``seed`` says which.
+        For a learned model: how many models to draw for credible intervals; ``seed`` says which. With ``folds=0``
+        episodes are then answered one by one, which takes longer.
     folds : int, optional
         For plans of a learned model: in how many folds its log is cut by episode, 2 by default. The plan of an episode
         is chosen by the model of the other folds and valued by the model of its own fold without it, and the other way
@@ -247,7 +296,11 @@ def audit(
     from tether.logs.fingerprint import digest_of_model, digest_of_policy
 
     if not isinstance(mdp, MDP):
-        raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}: tether.MDP.from_arrays(P, R), …")
+        return audit_of_types(mdp, episodes, k, m, {"rule": rule, "influence": influence, "objective": objective,
+                              "minimise": minimise}, strict, progress, gamma=gamma, out=out, workers=workers,
+                              client=client, horizon=horizon, only=only, never=never, cost=cost, policy=policy,
+                              draws=draws, folds=folds, where=where, fresh=fresh, columns=columns, time=time, step=step,
+                              then=then != "best")  # fmt: skip
     is_learned = mdp.counts is not None and policy is None
     if folds is not None and checked_folds(folds) and not is_learned:
         raise QueryError(
@@ -256,7 +309,7 @@ def audit(
     cut = checked_folds(2 if folds is None else folds) if is_learned else 0
     about_changes = make_advisable(mdp, only, never, cost)
     given = k, m, rule, influence, objective, certify, policy, draws, seed, minimise, cut, gamma, about_changes
-    question = make_question(*given, horizon, then)
+    question = make_question(*given, horizon, then, mdp)
     workers = None if workers is None else whole_number("workers", workers, 1)
     if client is not None and (out is None or workers is not None):
         raise QueryError("with client= the workers of the cluster answer, into out=, a directory that all of them see")

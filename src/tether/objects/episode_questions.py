@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from tether.evaluation.evaluate import Evaluation
+    from tether.evaluation.trajectories import Trajectories
     from tether.explanation.decisions import Decisions
     from tether.explanation.mistakes import Review
     from tether.explanation.what_if import WhatIf
@@ -67,6 +68,33 @@ class EpisodeQuestions(Shown, CounterfactualRecord):
         from tether.evaluation.evaluate import evaluate_policy
 
         return evaluate_policy(self, policy, influence, objective)
+
+    def sample(self, policy: Any, n: int = 5, rng: Any = 0, *, objective: Property | None = None) -> Trajectories:
+        """Draw ``n`` episodes under any policy, with the luck of this one.
+
+        Policies that are drawn with the same seed meet the same noise: draw i of one and draw i of the other differ
+        only by what is done. Under Gumbel-max it is the noise of the causal model.
+
+        Parameters
+        ----------
+        policy, objective
+            As in `evaluate`.
+        n : int
+        rng : int or numpy Generator
+            The same seed gives the same noise; None gives another each time.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> cf = tether.counterfactual(case.mdp, case.path)
+        >>> plan, done = cf.plan(k=7, m=4), cf.sample("observed", 1000)
+        >>> done.returns.std(), (cf.sample(plan, 1000).returns > done.returns).mean()
+        (np.float64(0.0), np.float64(1.0))
+        """
+        from tether.evaluation.trajectories import sample_policy
+
+        return sample_policy(self, policy, n, rng, objective)
 
     def decisions(
         self,
@@ -175,6 +203,29 @@ class EpisodeQuestions(Shown, CounterfactualRecord):
         from tether.explanation.what_if import what_if
 
         return what_if(self, {} if actions is None else actions, best_from, rule, influence, objective)
+
+    def enough_k(
+        self,
+        m: int = 1,
+        share: float = 0.9,
+        *,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        objective: Property | None = None,
+        minimise: bool = False,
+    ) -> int | None:
+        """The shortest tether that gives at least ``share`` of what the longest one gives; None if none gains anything.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.counterfactual(case.mdp, case.path).enough_k(m=2)
+        7
+        """
+        from tether.plan.tether_record import tether
+
+        return tether(self, rule, influence, objective, minimise).enough_k(m, share)
 
     def classify(
         self,

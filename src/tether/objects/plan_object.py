@@ -8,11 +8,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from tether._foundation.kinds_of_records import Shown, as_kind
-from tether._foundation.markup import facts
+from tether._foundation.markup import facts, paragraphs, typeset
 from tether._foundation.words import counted
 from tether._kernels.parallel import LARGE
+from tether.conditioning.counterfactual_record import CounterfactualRecord
+from tether.errors import Problem, QueryError
+from tether.model.model_record import ModelRecord
+from tether.model.names import name_list
 from tether.model.properties import value_name
 from tether.objects.counterfactual_object import CounterfactualMDP
+from tether.plan.lifted import LiftedPlan
 from tether.plan.plan_record import PlanRecord
 
 if TYPE_CHECKING:
@@ -33,8 +38,16 @@ if TYPE_CHECKING:
     from tether.explanation.verdicts import Nouns
     from tether.learning.uncertainty import PlanUncertainty
     from tether.objects.tether_object import Tethered
+    from tether.plan.saved_results import SavedPlan
 
 __all__ = ["Plan"]
+
+
+_COLOURS = (
+    "--ink:#1a1a1a;--paper:#ffffff;--soft:#595e63;--line:#d9dce0;--mid:#8a9097;--faint:#f0f1f3;--blue:#0069a6;"
+    "--orange:#b34a00;--warm:#fff3e6;--bad:#64506e;--good:#1b7f72;--pale:#e4e6e9;color:#1a1a1a;background:#ffffff"
+)
+"""The light theme of the pages, for a picture in a notebook."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,6 +107,67 @@ class Plan(Shown, PlanRecord):
         """The question that the plan answers, for any k and m."""
         about: Any = {"objective": self.objective, "minimise": self.minimise, "advisable": self.advisable}
         return self.cf.asking(rule=self.rule, influence=self.influence, **about)
+
+    def without_model(self) -> SavedPlan:
+        """The plan with its settings, but without the model: what `save` writes; small to pickle.
+
+        Examples
+        --------
+        >>> import pickle, tether
+        >>> patient = tether.cases.sepsis()
+        >>> plan = tether.counterfactual(patient.mdp, patient.path).plan(k=9, m=2)
+        >>> saved = pickle.loads(pickle.dumps(plan.without_model()))
+        >>> saved.value == plan.value
+        True
+        """
+        from tether.plan.saved_results import plan_without_model
+
+        return plan_without_model(self)
+
+    def save(self, file: str | os.PathLike[str]) -> None:
+        """Write the plan with its settings as one Arrow file; `tether.io.read_plan` reads it, without the model.
+
+        Any program that reads Arrow can read its table, that of `to_arrow`.
+
+        Examples
+        --------
+        >>> import tempfile, tether
+        >>> case = tether.cases.epidemic()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     tether.counterfactual(case.mdp, case.path).plan(k=7, m=4).save(f"{folder}/plan.arrow")
+        """
+        self.without_model().save(file)
+
+    def on(self, other: ModelRecord | CounterfactualRecord, lift: Callable[[Any], Any] | None = None) -> LiftedPlan:
+        """The plan as a policy of another model, or of another counterfactual MDP: for `evaluate` and `sample` there.
+
+        Where it says nothing there, what was recorded is done; see `tether.plan.lifted`.
+
+        Parameters
+        ----------
+        other : MDP or CounterfactualMDP
+        lift : callable, optional
+            The plan's state for each state of the other model, by name; by default they have the same names.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> plan = tether.counterfactual(case.mdp, case.path).plan(k=7, m=4)
+        >>> other = tether.counterfactual(case.mdp, case.path, mechanism="maximal")
+        >>> round(other.evaluate(plan.on(other)).value, 3), round(plan.value, 3)
+        (-11.278, -11.278)
+        """
+        mdp = other.mdp if isinstance(other, CounterfactualRecord) else other
+        if not isinstance(mdp, ModelRecord):
+            raise QueryError(f"on() takes a model or a counterfactual MDP, not a {type(other).__name__}")
+        if lift is not None and not callable(lift):
+            raise QueryError(f"lift is a function of a state's name, not a {type(lift).__name__}")
+        unknown = [action for action in self.cf.mdp.actions if action not in mdp.actions]
+        if len(unknown) == len(self.cf.mdp.actions):
+            message = f"the other model has none of the plan's actions: {name_list(unknown)}"
+            raise QueryError(Problem(message, fix="rename them: mdp.with_names(actions=…)"))
+        return LiftedPlan(self, lift)
 
     def evaluate(self) -> Evaluation:
         """Exactly what to expect under the plan: states, returns and influence, at each time."""
@@ -304,14 +378,15 @@ class Plan(Shown, PlanRecord):
         ----------
         n : int
         rng : int or numpy Generator
-            The same seed gives the same trajectories; None gives others each time.
+            The same seed gives the same trajectories; None gives others each time. It is also the same noise as for
+            `CounterfactualMDP.sample` with that seed.
 
         Examples
         --------
         >>> import tether
         >>> case = tether.cases.epidemic()
         >>> tether.counterfactual(case.mdp, case.path).plan(k=7, m=4).sample(100)
-        <Trajectories: 100 of 7 steps, mean return -11.03>
+        <Trajectories: 100 of 7 steps, mean return -12.27>
         """
         from tether.evaluation.trajectories import sample_plan
 
@@ -394,6 +469,13 @@ class Plan(Shown, PlanRecord):
             rows.append(
                 ("model", f"learned, from {counted(counts.episodes, 'episode') if counts.episodes else 'a log'}")
             )
-        if sum(layer.size for layer in self.nodes) <= LARGE:  # otherwise it would take too long
-            rows.append(("plan", self.explain(certificate=False, draws=0).sentences(str)[0]))
-        return facts(rows)
+        if sum(layer.size for layer in self.nodes) > LARGE:  # sentences and picture would take too long
+            return facts(rows)
+        from tether.views.report.drawings import draw_replay
+
+        explanation = self.explain(draws=0)
+        found = explanation.verdicts(str)
+        said = [f"{one.question} {one.word} {' '.join(one.sentences)}" for one in found]
+        picture = draw_replay(explanation.replay(str), f"plan{id(self)}")
+        drawn = f'<div style="{_COLOURS}"><b>{typeset(picture.caption)}</b>{picture.svg}</div>'
+        return paragraphs([found.foreseen, found.hindsight, *said, found.change]) + drawn + facts(rows)

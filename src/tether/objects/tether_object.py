@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from tether._foundation.arrow import Tabular
 from tether._foundation.kinds_of_records import Shown
+from tether._foundation.markup import Displayed
 from tether.model.properties import Property
 from tether.objects.counterfactual_object import CounterfactualMDP
 from tether.objects.plan_object import Plan
 from tether.plan.best_values import Progress
 from tether.plan.plan_record import PlanRecord
+from tether.plan.plan_tables import thresholds_table
 from tether.plan.tether_record import TetherRecord
+
+if TYPE_CHECKING:
+    import pyarrow
 
 __all__ = ["Tethered"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Tethered(Shown, TetherRecord):
+class Tethered(Shown, Tabular, TetherRecord, Displayed):
     """The question under one rule, one test of influence and one objective; made by `CounterfactualMDP.tether`.
 
     Attributes
@@ -31,6 +37,8 @@ class Tethered(Shown, TetherRecord):
         The property whose probability is asked for; None for the return.
     minimise : bool
         Whether the smallest value is the best.
+    advisable : Advisable or None
+        Which changes may be advised, and what they cost; None for all, at no price.
 
     Examples
     --------
@@ -84,3 +92,19 @@ class Tethered(Shown, TetherRecord):
         <Plan: k = 7, m = 1, definition, support: value -27.83, observed -38>
         """
         return Plan.over(super().plan(k, m, subject_to=subject_to, progress=progress))
+
+    def to_arrow(self) -> pyarrow.Table:
+        """The thresholds: one row for every t, state and action that s_0 can reach.
+
+        Columns: t, state, action, whether the pair is influenced, and ``kappa``, the smallest k that allows it; empty
+        if none does. Under the rule `assured` also the uninfluenced steps just passed.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.grid_world()
+        >>> tied = tether.counterfactual(case.mdp, case.path).tether()
+        >>> tied.to_arrow().slice(0, 1).to_pylist()
+        [{'t': 0, 'state': 0, 'action': 'up', 'influenced': True, 'kappa': 6}]
+        """
+        return thresholds_table(self)

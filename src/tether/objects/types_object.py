@@ -1,181 +1,146 @@
-"""`Types`: models of individuals whose type was never recorded; what an episode says of it, and plans that use that."""
+"""`TypedCounterfactual` and `TypedPlan`: the questions about an individual whose type was never recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from tether._foundation.arrays import Floats
-from tether._foundation.checks import whole_number
-from tether._foundation.rounding import gain_of
-from tether._foundation.words import number, percent
-from tether.errors import PathError, Problem, QueryError
-from tether.model.model_record import ModelRecord
+from tether.influence.one_step import Influence
+from tether.influence.rules import Rule
 from tether.objects.counterfactual_object import CounterfactualMDP
-from tether.observation.changes import is_change
-from tether.observation.path import Path
-from tether.plan.hidden_types import TypedValues, worst_and_best
+from tether.plan.typed_plan import TypedPlanRecord, TypedSweep, typed_sweep
+from tether.plan.typed_record import TypedRecord
 
-__all__ = ["TypedCounterfactual", "TypedPlan", "Types"]
+if TYPE_CHECKING:
+    import datetime
+    import os
+    import pathlib
 
+    from tether.evaluation.typed_certificate import TypedCertificate
+    from tether.evaluation.typed_evaluation import TypedEvaluation
+    from tether.explanation.typed_decisions import TypedDecisions
+    from tether.explanation.typed_explanation import TypedExplanation
+    from tether.explanation.typed_review import TypedReview
+    from tether.explorer.notebook import Inline
+    from tether.model.properties import Property
 
-class Types:
-    """Models of several types of individuals, of which the log does not say who is which.
-
-    Parameters
-    ----------
-    models : mapping
-        The model of each type, by name. All have the same states and actions, and the same actions in each state.
-    prior : mapping
-        How likely each type is, before the episode is seen; a number, or a mapping from first states to numbers.
-
-    Examples
-    --------
-    >>> import tether
-    >>> def ward(dies):
-    ...     rows = [("sick", "wait", "dead", dies), ("sick", "wait", "sick", 1 - dies), ("sick", "treat", "well", 1.0)]
-    ...     return tether.MDP.from_table(*zip(*rows), terminal=["dead", "well"])
-    >>> types = tether.Types({"frail": ward(0.9), "robust": ward(0.1)}, prior={"frail": 0.2, "robust": 0.8})
-    >>> types
-    <Types: frail 20 %, robust 80 %>
-    >>> cf = tether.counterfactual(types, tether.Path(["sick", "sick", "dead"], ["wait", "wait"]))
-    >>> {name: round(share, 2) for name, share in cf.posterior.items()}
-    {'frail': 0.2, 'robust': 0.8}
-    """
-
-    def __init__(self, models: Mapping[str, ModelRecord], prior: Mapping[str, Any]) -> None:
-        if not models:
-            raise QueryError("there must be at least one type: tether.Types({'a name': mdp}, prior={'a name': 1.0})")
-        if set(models) != set(prior):
-            raise QueryError(
-                f"prior must name the types {', '.join(map(repr, models))}, not {', '.join(map(repr, prior))}"
-            )
-        self.models, self._prior = dict(models), dict(prior)
-        first = next(iter(models.values()))
-        for name, mdp in models.items():
-            same = tuple(mdp.states) == tuple(first.states) and tuple(mdp.actions) == tuple(first.actions)
-            same = same and np.array_equal(mdp.form.pair_start, first.form.pair_start)
-            if not same or not np.array_equal(mdp.form.pair_action, first.form.pair_action):
-                message = f"the model of type {name!r} has other states, or other actions, than the first"
-                raise QueryError(Problem(message, value=name, fix="build all models with the same names"))
-            if mdp.discount != first.discount:
-                raise QueryError(f"the model of type {name!r} has another discount than the first")
-        if not any(isinstance(share, Mapping) for share in self._prior.values()):
-            self.prior(None)
-
-    def prior(self, state: Any) -> dict[str, float]:
-        """How likely each type is in an episode that begins in a state."""
-        found = {}
-        for name in self.models:
-            share = self._prior[name]
-            if isinstance(share, Mapping):
-                if state not in share:
-                    raise QueryError(Problem(f"prior says nothing of type {name!r} in state {state!r}", state))
-                share = share[state]
-            found[name] = float(share)
-        total = sum(found.values())
-        if min(found.values()) < 0 or abs(total - 1.0) > 1e-9:
-            raise QueryError(f"prior is not a distribution: {', '.join(f'{one:g}' for one in found.values())}")
-        return found
-
-    def __repr__(self) -> str:
-        if any(isinstance(share, Mapping) for share in self._prior.values()):
-            return f"<Types: {', '.join(self.models)}; the prior depends on the first state>"
-        return f"<Types: {', '.join(f'{name} {percent(share)}' for name, share in self.prior(None).items())}>"
+__all__ = ["TypedCounterfactual", "TypedPlan"]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class TypedCounterfactual:
-    """What an episode says of the hidden type, and what should have been done; made by `tether.counterfactual`.
+class TypedPlan(TypedPlanRecord):
+    __doc__ = TypedPlanRecord.__doc__
 
-    Attributes
-    ----------
-    types : Types
-    path : Path
+    def certify(self) -> TypedCertificate:
+        """The worst and the best value under every causal model in which luck is unrelated: Σ_z ρ_z·(that of type z).
 
-    Examples
-    --------
-    >>> import tether
-    >>> def ward(dies):
-    ...     rows = [("sick", "wait", "dead", dies), ("sick", "wait", "sick", 1 - dies), ("sick", "treat", "well", 1.0)]
-    ...     return tether.MDP.from_table(*zip(*rows), terminal=["dead", "well"])
-    >>> types = tether.Types({"frail": ward(0.9), "robust": ward(0.1)}, prior={"frail": 0.2, "robust": 0.8})
-    >>> tether.counterfactual(types, tether.Path(["sick", "dead"], ["wait"]))
-    <TypedCounterfactual: 1 step; frail 69 %, robust 31 %>
-    """
-
-    types: Types
-    path: Path
-
-    @cached_property
-    def posterior_over_time(self) -> dict[str, Floats]:
-        """The probability of each type before the first step and after each: arrays of T + 1 numbers."""
-        states, actions = self.path.states, self.path.actions
-        weights = [np.array(list(self.types.prior(states[0]).values()))]
-        for s, a, after in zip(states, actions, [*states[1:], None], strict=False):
-            seen = weights[-1].copy()
-            if after is not None:
-                rows = [dict(zip(*mdp.row(s, a), strict=True)) for mdp in self.types.models.values()]
-                seen *= [row.get(after, 0.0) for row in rows]
-            if seen.sum() <= 0.0:
-                raise PathError(
-                    Problem(f"no type can go from {s!r} with {a!r} to {after!r}", s, a, time=len(weights) - 1)
-                )
-            weights.append(seen / seen.sum())
-        table = np.array(weights)
-        return {name: table[:, i] for i, name in enumerate(self.types.models)}
-
-    @property
-    def posterior(self) -> dict[str, float]:
-        """What the episode says of the type: the probability of each."""
-        return {name: float(shares[-1]) for name, shares in self.posterior_over_time.items()}
-
-    @cached_property
-    def by_type(self) -> dict[str, CounterfactualMDP]:
-        """The counterfactual MDP of each type that the episode leaves possible."""
-        some = {name for name, share in self.posterior.items() if share > 0.0}
-        return {n: CounterfactualMDP.of(mdp, self.path) for n, mdp in self.types.models.items() if n in some}
-
-    def strength(self, t: int, state: Any, action: Any, channel: str = "total") -> float:
-        """How much the episode changes what is to be expected of an action at step t, as a total variation.
-
-        The ``"luck"`` of the step changes the row of each type; what the episode says of the ``"type"`` changes how
-        much each type counts. The ``"total"`` is at most their sum. The second does not fade with time; k counts luck.
+        Where only other causal models than Gumbel-max lead, the plan takes the observed action; if that is not
+        available, the worst (best) of all counts. For a return.
 
         Examples
         --------
         >>> import tether
         >>> def ward(dies):
         ...     rows = [("sick", "wait", "dead", dies), ("sick", "wait", "sick", 1 - dies)]
-        ...     rows += [("sick", "treat", "well", 1.0)]
-        ...     return tether.MDP.from_table(*zip(*rows), terminal=["dead", "well"])
-        >>> types = tether.Types({"frail": ward(0.9), "robust": ward(0.1)}, prior={"frail": 0.2, "robust": 0.8})
-        >>> cf = tether.counterfactual(types, tether.Path(["sick", "dead"], ["wait"]))
-        >>> [round(cf.strength(0, "sick", "wait", channel), 2) for channel in ("luck", "type", "total")]
-        [0.35, 0.39, 0.74]
+        ...     rows += [("sick", "treat", "dead", 0.3), ("sick", "treat", "well", 0.7)]
+        ...     mdp = tether.MDP.from_table(*zip(*rows), terminal=["dead", "well"])
+        ...     return mdp.with_objective(final_reward={"well": 1.0})
+        >>> types = tether.Types({"frail": ward(0.9), "robust": ward(0.1)}, prior={"frail": 0.5, "robust": 0.5})
+        >>> found = tether.counterfactual(types, tether.Path(["sick", "dead"], ["wait"])).plan(m=1).certify()
+        >>> round(found.worst, 3), round(found.best, 3), found.verdict
+        (0.6, 0.8, 'holds')
         """
-        if channel not in ("total", "luck", "type"):
-            raise QueryError(f"channel must be 'total', 'luck' or 'type', not {channel!r}")
-        prior = self.types.prior(self.path.states[0])
-        mixed: tuple[dict[Any, float], ...] = ({}, {}, {})
-        for name, mdp in self.types.models.items():
-            share, plain = self.posterior[name], dict(zip(*mdp.row(state, action), strict=True))
-            own = dict(zip(*self.by_type[name].row(t, state, action), strict=True)) if share > 0 else {}
-            for into, weight, row in zip(mixed, (share, share, prior[name]), (own, plain, plain), strict=True):
-                for j, chance in row.items():
-                    into[j] = into.get(j, 0.0) + weight * float(chance)
-        one, other = {"luck": mixed[:2], "type": mixed[1:], "total": mixed[::2]}[channel]
-        return 0.5 * sum(abs(one.get(j, 0.0) - other.get(j, 0.0)) for j in one.keys() | other.keys())
+        from tether.evaluation.typed_certificate import typed_certificate
 
-    def plan(self, k: int | None = None, m: int = 1) -> TypedPlan:
+        return typed_certificate(self)
+
+    def evaluate(self) -> TypedEvaluation:
+        """What the plan leads to, for each type and on average.
+
+        Examples
+        --------
+        >>> import tether
+        >>> mdp = tether.cases.grid_world().mdp
+        >>> types = tether.Types({"one": mdp, "same": mdp}, prior={"one": 0.5, "same": 0.5})
+        >>> outlook = tether.counterfactual(types, tether.cases.grid_world().path).plan(m=1).evaluate()
+        >>> round(outlook.value, 3), len(outlook.distribution(3))
+        (-10.242, 2)
+        """
+        from tether.evaluation.typed_evaluation import evaluate_typed_plan
+
+        return evaluate_typed_plan(self)
+
+    def explain(self, *, certificate: bool = True) -> TypedExplanation:
+        """The plan beside what happened, step by step and in sentences.
+
+        Examples
+        --------
+        >>> import tether
+        >>> def ward(dies):
+        ...     rows = [("sick", "wait", "dead", dies), ("sick", "wait", "sick", 1 - dies)]
+        ...     rows += [("sick", "treat", "dead", 0.3), ("sick", "treat", "well", 0.7)]
+        ...     mdp = tether.MDP.from_table(*zip(*rows), terminal=["dead", "well"])
+        ...     return mdp.with_objective(final_reward={"well": 1.0})
+        >>> types = tether.Types({"frail": ward(0.9), "robust": ward(0.1)}, prior={"frail": 0.5, "robust": 0.5})
+        >>> plan = tether.counterfactual(types, tether.Path(["sick", "dead"], ["wait"])).plan(m=1)
+        >>> print(plan.explain().sentences(str)[0])
+        What happened makes frail 90 % likely; before it was 50 %.
+        """
+        from tether.explanation.typed_explanation import explain_typed
+
+        return explain_typed(self, certificate)
+
+    def report(
+        self,
+        file: str | os.PathLike[str] = "report.html",
+        *,
+        title: str | None = None,
+        date: datetime.date | None = None,
+        certificate: bool = True,
+    ) -> pathlib.Path:
+        """Write the answer as one self-contained HTML file: sentences, the types over time, steps and decisions.
+
+        Examples
+        --------
+        >>> import tempfile, tether
+        >>> case = tether.cases.grid_world()
+        >>> types = tether.Types({"any": case.mdp}, prior={"any": 1.0})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     tether.counterfactual(types, case.path).plan(m=1).report(f"{folder}/types.html").name
+        'types.html'
+        """
+        from tether.views.typed_page import write_typed
+
+        return write_typed(self, file, title=title, date=date, certificate=certificate)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TypedCounterfactual(TypedRecord):
+    __doc__ = TypedRecord.__doc__
+
+    @cached_property
+    def by_type(self) -> dict[str, CounterfactualMDP]:
+        """The counterfactual MDP of each type that the episode leaves possible."""
+        return {name: CounterfactualMDP.over(found) for name, found in super().by_type.items()}
+
+    def plan(
+        self,
+        k: int | None = None,
+        m: int = 1,
+        *,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        objective: Property | None = None,
+        minimise: bool = False,
+        above: float = 0.0,
+    ) -> TypedPlan:
         """The best plan for somebody who sees states, not the type, and may learn the type on the way.
 
-        A pair is allowed if it is allowed within ``k`` for every type that the episode leaves possible; by default
-        there is no tether. With one or two types, and with m = 1, it is the best; otherwise `TypedPlan.exact` says so.
+        A pair is allowed if it is allowed within ``k`` for every type that is likelier than ``above`` after the
+        episode; by default there is no tether. With one or two types, and with m = 1, the plan is the best; otherwise
+        ``plan.exact`` says so. The other arguments are those of `CounterfactualMDP.plan`; the rule `assured` counts the
+        steps of one type, and is refused.
 
         Examples
         --------
@@ -190,138 +155,109 @@ class TypedCounterfactual:
         >>> plan.action(["sick"]), plan.exact
         ('treat', True)
         """
-        cfs = list(self.by_type.values())
-        T = cfs[0].T
-        k = T + 1 if k is None else whole_number("k", k, 1)
-        posterior = np.array([self.posterior[name] for name in self.by_type])
-        values = TypedValues(cfs, posterior, k)
-        m = min(whole_number("m", m, 0), T)
-        start = int(cfs[0].observation.states[0])
-        number_ = values.best(0, start, m, posterior)
-        value = float(posterior @ values.at(0, start, m)[number_].values)
-        most = value
-        if not values.exact:
-            most = float(sum(p * cf.plan(k=k, m=m).value for p, cf in zip(posterior, cfs, strict=True)))
-        observed = float(posterior @ values.at(0, start, 0)[values.best(0, start, 0, posterior)].values)
-        return TypedPlan(self, k, m, value, observed, most, values.exact, values, number_)
+        return TypedPlan.of(self, k, m, rule, influence, objective, minimise, above)
 
-    def __repr__(self) -> str:
-        shares = ", ".join(f"{name} {percent(share)}" for name, share in self.posterior.items())
-        steps = len(self.path.actions)
-        return f"<TypedCounterfactual: {steps} step{'' if steps == 1 else 's'}; {shares}>"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class TypedPlan:
-    """The best plan for an individual whose type was never recorded; made by `TypedCounterfactual.plan`.
-
-    Attributes
-    ----------
-    k, m : int
-    value, observed_value : float
-        The expected return with the plan, and with what was done.
-    best_possible : float
-        No plan that does not see the type is worth more; ``value`` itself if the plan is ``exact``.
-    exact : bool
-
-    Examples
-    --------
-    >>> import tether
-    >>> def ward(dies):
-    ...     rows = [("sick", "wait", "dead", dies), ("sick", "wait", "sick", 1 - dies)]
-    ...     rows += [("sick", "treat", "dead", 0.3), ("sick", "treat", "well", 0.7)]
-    ...     mdp = tether.MDP.from_table(*zip(*rows), terminal=["dead", "well"])
-    ...     return mdp.with_objective(final_reward={"well": 1.0})
-    >>> types = tether.Types({"frail": ward(0.9), "robust": ward(0.1)}, prior={"frail": 0.5, "robust": 0.5})
-    >>> plan = tether.counterfactual(types, tether.Path(["sick", "dead"], ["wait"])).plan(m=1)
-    >>> plan
-    <TypedPlan: k = 2, m = 1: value 0.6286, observed 0>
-    >>> {name: round(value, 3) for name, value in plan.values.items()}
-    {'frail': 0.667, 'robust': 0.286}
-    """
-
-    cf: TypedCounterfactual
-    k: int
-    m: int
-    value: float
-    observed_value: float
-    best_possible: float
-    exact: bool
-    _values: TypedValues
-    _root: int
-
-    @property
-    def gain(self) -> float:
-        """What the plan gains over what was done."""
-        return gain_of(self.value, self.observed_value)
-
-    @property
-    def values(self) -> dict[str, float]:
-        """The value of this plan for each type that the episode leaves possible."""
-        start = int(self._values.cfs[0].observation.states[0])
-        found = self._values.at(0, start, self.m)[self._root].values
-        return {name: float(value) for name, value in zip(self.cf.by_type, found, strict=True)}
-
-    def action(self, states: list[Any]) -> Any:
-        """What to do at step t, after the states s_0 … s_t were met; None if the plan does not lead there."""
-        first = self._values.cfs[0]
-        mdp, at, left = first.mdp, self._root, self.m
-        for t, state in enumerate(states):
-            s = mdp.state_index(state)
-            if t == first.T or (t == 0 and s != int(first.observation.states[0])):
-                return None
-            choice = self._values.at(t, s, left)[at]
-            if t + 1 == len(states):
-                return mdp.actions[choice.action]
-            after = mdp.state_index(states[t + 1])
-            if after not in choice.after:
-                return None
-            pair = np.array([mdp.find_pair(s, choice.action)])
-            left -= int(is_change(mdp.form, np.array([s]), pair, int(first.observation.actions[t]))[0])
-            at = choice.after[after]
-        return None
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """For two types: the posterior probabilities of the first one for which this stays the best plan."""
-        if len(self._values.cfs) != 2 or not self.exact:
-            return None
-        start = int(self._values.cfs[0].observation.states[0])
-        found = self._values.at(0, start, self.m)
-        mine, low, high = found[self._root].values, 0.0, 1.0
-        for other in found:
-            lead, slope = mine[1] - other.values[1], (mine[0] - other.values[0]) - (mine[1] - other.values[1])
-            if slope > 1e-15:
-                low = max(low, -lead / slope)
-            elif slope < -1e-15:
-                high = min(high, -lead / slope)
-        return float(low), float(high)
-
-    def certify(self) -> tuple[float, float]:
-        """The worst and the best value under every causal model in which luck is unrelated: Σ_z ρ_z·(that of type z).
-
-        Where only other causal models than Gumbel-max lead, the plan takes the observed action; if that is not
-        available, the worst (best) of all counts.
+    def sweep(
+        self,
+        ks: Iterable[int] | None = None,
+        ms: Iterable[int] | None = None,
+        *,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        objective: Property | None = None,
+        minimise: bool = False,
+        above: float = 0.0,
+    ) -> TypedSweep:
+        r"""The value of `plan` for every k = 1 … T + 1 and m = 0 … T, or for the given ones.
 
         Examples
         --------
         >>> import tether
-        >>> def ward(dies):
-        ...     rows = [("sick", "wait", "dead", dies), ("sick", "wait", "sick", 1 - dies)]
-        ...     rows += [("sick", "treat", "dead", 0.3), ("sick", "treat", "well", 0.7)]
-        ...     mdp = tether.MDP.from_table(*zip(*rows), terminal=["dead", "well"])
-        ...     return mdp.with_objective(final_reward={"well": 1.0})
-        >>> types = tether.Types({"frail": ward(0.9), "robust": ward(0.1)}, prior={"frail": 0.5, "robust": 0.5})
-        >>> plan = tether.counterfactual(types, tether.Path(["sick", "dead"], ["wait"])).plan(m=1)
-        >>> [round(end, 3) for end in plan.certify()]
-        [0.6, 0.8]
+        >>> case = tether.cases.epidemic()
+        >>> types = tether.Types({"any": case.mdp}, prior={"any": 1.0})
+        >>> print(tether.counterfactual(types, case.path).sweep(ks=[3, 8], ms=[1, 2]))
+         k \\ m        1        2
+             3   -37.11   -37.11
+             8       -1       -1
         """
-        shares = [self.cf.posterior[name] for name in self.cf.by_type]
-        ends = [worst_and_best(self._values, z, self._root, self.m) for z in range(len(shares))]
-        worst, best = (float(np.dot(shares, side)) for side in zip(*ends, strict=True))
-        return worst, best
+        about: Any = {"rule": rule, "influence": influence, "objective": objective}
+        return typed_sweep(self, ks, ms, {**about, "minimise": minimise, "above": above})
 
-    def __repr__(self) -> str:
-        up_to = "" if self.exact else f" to {number(self.best_possible)}"
-        value, observed = number(self.value), number(self.observed_value)
-        return f"<TypedPlan: k = {self.k}, m = {self.m}: value {value}{up_to}, observed {observed}>"
+    def evaluate(
+        self, policy: Any, *, influence: str | Influence = "support", objective: Property | None = None
+    ) -> TypedEvaluation:
+        """Exactly what to expect under a policy that does not see the type, for each type and on average.
+
+        ``"optimal"`` stands for the best policy of each type: what somebody who knows the type would do. A plan of
+        these types is evaluated by `TypedPlan.evaluate`.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> types = tether.Types({"any": case.mdp}, prior={"any": 1.0})
+        >>> tether.counterfactual(types, case.path).evaluate("observed").value
+        -38.0
+        """
+        from tether.evaluation.typed_evaluation import evaluate_typed
+
+        return evaluate_typed(self, policy, influence, objective)
+
+    def decisions(self, objective: Property | None = None, *, minimise: bool = False) -> TypedDecisions:
+        """Which decisions mattered: for every step and action, what would have followed had only it been different.
+
+        The numbers average over what the episode says of the type. The best of them is the plan for m = 1.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> types = tether.Types({"any": case.mdp}, prior={"any": 1.0})
+        >>> [(row.action, row.value) for row in tether.counterfactual(types, case.path).decisions().at(0)[:2]]
+        [('NIL', -38.0), ('V_I', -1.0)]
+        """
+        from tether.explanation.typed_decisions import typed_decisions
+
+        return typed_decisions(self, objective, minimise)
+
+    def review(self, *, objective: Property | None = None, minimise: bool = False) -> TypedReview:
+        """Mistake or luck, judged by the best for somebody who does not see the type and learns it on the way.
+
+        What could be known at a step is the states so far, and what they say of the type. No causal model is needed.
+        With more than two types it is an error if there are too many ways to act to be sure which is the best.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> types = tether.Types({"any": case.mdp}, prior={"any": 1.0})
+        >>> tether.counterfactual(types, case.path).review()
+        <Review: expected -1, mistakes 35.86, luck -1.141, observed -38>
+        """
+        from tether.explanation.typed_review import review_typed
+
+        return review_typed(self, objective, minimise)
+
+    def explore(self, type: str | None = None, height: int = 800) -> Inline:
+        """The explorer of one type, by default of the likeliest: what would be known if the type were.
+
+        Its answers hold for that type alone; `plan` is for somebody who does not see it.
+
+        Examples
+        --------
+        >>> import tether
+        >>> toy = tether.cases.toy()
+        >>> types = tether.Types({"any": toy.mdp}, prior={"any": 1.0})
+        >>> page = tether.counterfactual(types, toy.path).explore()
+        >>> page.address[:17]
+        'http://127.0.0.1:'
+        >>> page.stop()
+        """
+        from tether.errors import Problem, QueryError
+        from tether.explorer.notebook import explore
+
+        name = max(self.posterior, key=self.posterior.__getitem__) if type is None else type
+        if name not in self.by_type:
+            listed = ", ".join(map(repr, self.by_type))
+            raise QueryError(Problem(f"the episode leaves the types {listed} possible, not {name!r}", value=name))
+        return explore(self.by_type[name], height)

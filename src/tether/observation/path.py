@@ -13,11 +13,12 @@ import math
 from collections.abc import Hashable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tether._foundation.arrays import Ints
+from tether._foundation.arrow import Tabular, name_array
 from tether._foundation.markup import html_table
 from tether._foundation.problems import Complaints, Source
 from tether._foundation.words import counted
@@ -26,11 +27,14 @@ from tether.model.model_record import ModelRecord
 from tether.model.names import is_missing, name_list, plain
 from tether.observation.ends import settled
 
+if TYPE_CHECKING:
+    import pyarrow
+
 __all__ = ["Observation", "Path", "observe", "time_index"]
 
 
 @dataclass(frozen=True, slots=True, repr=False, init=False)
-class Path:
+class Path(Tabular):
     """An observed episode, by names.
 
     Parameters
@@ -111,6 +115,27 @@ class Path:
             moves = [*moves[:2], " …", moves[-1]]
         end = "" if self.outcome is None else f"; {self.outcome}"
         return f"{counted(self.T, 'step')}, {self.states[0]!r}{''.join(moves)}{end}"
+
+    def to_arrow(self) -> pyarrow.Table:
+        """One row per time: t, state, action, which is empty at T, and reward if there are any.
+
+        Examples
+        --------
+        >>> import tether
+        >>> tether.Path(["sick", "well"], ["treat"]).to_arrow().to_pylist()
+        [{'t': 0, 'state': 'sick', 'action': 'treat'}, {'t': 1, 'state': 'well', 'action': None}]
+        """
+        import pyarrow as pa
+
+        unknown = [None] * (self.T + 1 - len(self.states))
+        columns = {
+            "t": pa.array(range(self.T + 1), pa.int64()),
+            "state": name_array([*self.states, *unknown]),
+            "action": name_array([*self.actions, None]),
+        }
+        if self.rewards is not None:
+            columns["reward"] = pa.array([*self.rewards, None], pa.float64())
+        return pa.table(columns)
 
     def __repr__(self) -> str:
         return f"<Path: {self.in_short}>"

@@ -71,23 +71,29 @@ def rest_of(
             return _followed(world, decided, T, T + mdp.counts.longest, states, decide)
         return Rest(_FOLLOWED, decide, ends.worth, ends.worth, world.final_reward, ends)
     if is_best(after.then):
-        return _best(world, decided, T, after.until, states, minimise)
+        return _best(world, decided, T, _onward(world, states, after.until - T), minimise)
     decide = Standard(mdp, after.then, objective, minimise).decide(after.until)
     return _followed(world, decided, T, after.until, states, decide)
 
 
-def _best(world: ModelRecord, decided: Decided | None, T: int, until: int, states: Ints, minimise: bool) -> Rest:
-    none, layers = np.empty(0, np.int32), []
-    reached = read_only(np.asarray(states, np.int32))
+def _onward(world: ModelRecord, states: Ints, steps: int) -> list[Ints]:
+    """Where some states can lead, for so many steps; the states themselves first."""
+    layers, reached = [], read_only(np.asarray(states, np.int32))
     with walking(world) as walk:
-        for _ in range(T, until):
+        for _ in range(steps):
             layers.append(reached)
             reached = walk.onward(reached, Rows.none())
-    every = [none] * T + layers
+    return layers
+
+
+def _best(world: ModelRecord, decided: Decided | None, T: int, layers: list[Ints], minimise: bool) -> Rest:
+    """The best decisions from T on, in the states of each time, which are those that matter."""
+    every, until = [np.empty(0, np.int32)] * T + layers, T + len(layers)
     choices = [np.full((layer.size, 1), -1, dtype=choice_type(world)) for layer in every]
     worth = np.zeros(world.n_states)
     for t, table in backward_values(world, decided, every, choices, minimise):
         if t == T:
+            states = every[T] if layers else np.arange(world.n_states)
             worth[states] = table[states, 1]
             break
     first = world.form.pair_start
@@ -214,7 +220,7 @@ def tables_after(
     assert until is not None
     if is_best(after.then):
         alone = None if decided is None else Decided(decided.ended[: base.n_states], decided.holds[: base.n_states])
-        rest = _best(base, alone, 0, until, np.arange(base.n_states), minimise)
+        rest = _best(base, alone, 0, [np.arange(base.n_states, dtype=np.int32)] * until, minimise)
     else:
         decide_alone = Standard(mdp, after.then, objective, minimise).decide(until)
         rest = Rest(until, decide_alone, np.zeros(base.n_states), None, None)

@@ -14,26 +14,42 @@ For each node (t, s, changes left) G is the set of vectors (value if type 1, val
 The value is the largest ρ·v with v in G_0; beliefs never appear. Vectors that are best for no belief are left out: with
 two types those below the upper hull, otherwise those that another vector dominates. If more than `MOST` are left, only
 the best for the posterior and for each type are kept. The value is then that of a policy, and not always the largest.
+With two types up to `MOST_OF_TWO` are kept: those that differ most. How little the others would add is known (`lost`).
+`tether._kernels.vectors` makes the vectors of a layer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats
+from tether._foundation.arrays import Flags, Floats, Ints
+from tether._foundation.rounding import ROUNDING
 from tether.conditioning.counterfactual_record import CounterfactualRecord
+from tether.conditioning.edited_rows import spans
+from tether.conditioning.layers import Graph
 from tether.conditioning.model_sets import model_set
-from tether.observation.changes import is_change
-from tether.plan.tether_record import tether
+from tether.model.form import Form, all_pair_states, model_of
+from tether.model.model_record import ModelRecord
+from tether.observation.changes import nothing_to_change
+from tether.observation.path import Observation
+from tether.plan.best_values import final_rewards
 
-__all__ = ["MOST", "Choice", "TypedValues", "worst_and_best"]
+if TYPE_CHECKING:
+    from tether._kernels.vectors import StepRows, Vectors
+    from tether.influence.kappa import Thresholds
+
+__all__ = ["MOST", "MOST_OF_TWO", "Choice", "SideBySide", "TypedValues", "places_of", "worst_and_best"]
 
 MOST = 64
 """How many vectors of a node are kept, with more than two types."""
+
+MOST_OF_TWO = 256
+"""How many with two types: more than that only differ a little, and it is known how little."""
 
 _SAME = 1e-12
 """Values that differ by less than this, in proportion, are equal."""
@@ -48,126 +64,263 @@ class Choice:
     after: dict[int, int]
 
 
+@dataclass(frozen=True, eq=False)
+class SideBySide:
+    """The rows of several models with the same pairs: the outcomes that any of them has, a column for each model."""
+
+    forms: tuple[Form, ...]
+
+    @cached_property
+    def _rows(self) -> tuple[Ints, Ints, Ints]:
+        """For each entry its key, pair · states + next state; where rows begin; and next states."""
+        keys = np.unique(np.concatenate([self._keys(form.row_start, form.next_state) for form in self.forms]))
+        row_start = np.searchsorted(keys, np.arange(self.forms[0].pair_action.size + 1) * self.n_states)
+        return keys, row_start, keys % self.n_states
+
+    @property
+    def n_states(self) -> int:
+        """How many states each model has."""
+        return int(self.forms[0].pair_start.size - 1)
+
+    def _keys(self, start: Ints, next_state: Ints, pairs: Ints | None = None) -> Ints:
+        owner = np.arange(start.size - 1) if pairs is None else pairs
+        return np.repeat(owner.astype(np.int64), np.diff(start)) * self.n_states + next_state
+
+    @property
+    def row_start(self) -> Ints:
+        """Where the row of each pair begins."""
+        return self._rows[1]
+
+    @property
+    def next_state(self) -> Ints:
+        """Where each entry leads."""
+        return self._rows[2]
+
+    def entries(self, z: int) -> Ints:
+        """Where the entries of a model are among those of all."""
+        form = self.forms[z]
+        return np.searchsorted(self._rows[0], self._keys(form.row_start, form.next_state))
+
+    @cached_property
+    def nominal(self) -> Floats:
+        """The probability of each entry in each model."""
+        made = np.zeros((self.next_state.size, len(self.forms)))
+        for z, form in enumerate(self.forms):
+            made[self.entries(z), z] = form.probability
+        return made
+
+    def edited(self, z: int, probability: Floats, edits: Any) -> None:
+        """Put the edited rows of a step into the column of a model."""
+        rows = edits.rows()
+        _, old = spans(self.row_start[rows.pairs], self.row_start[rows.pairs + 1])
+        probability[old, z] = 0.0
+        new = self._keys(rows.start, rows.next_state, rows.pairs)
+        probability[np.searchsorted(self._rows[0], new), z] = rows.probability
+
+    def expected(self, t: int, probability: Floats) -> Floats:
+        """The reward to be expected of each pair in each model, at step t."""
+        made = np.empty((self.row_start.size - 1, len(self.forms)))
+        for z, form in enumerate(self.forms):
+            rewards = form.rewards.at(t)
+            if form.rewards.by_entry:
+                of_entry = np.zeros(self.next_state.size)
+                of_entry[self.entries(z)] = rewards
+                made[:, z] = np.add.reduceat(of_entry * probability[:, z], self.row_start[:-1])
+            else:
+                made[:, z] = rewards
+        return made
+
+
 @dataclass(eq=False)
 class TypedValues:
-    """The vectors of all nodes that plans for several types can reach, made when they are asked for.
+    """The vectors of all nodes that plans for several types can reach.
 
     Attributes
     ----------
-    cfs : tuple of CounterfactualRecord
-        One for each type, of the same path.
+    models : sequence of ModelRecord
+        One for each type; the values are their returns.
+    seen : Observation
+        The episode.
     posterior : array
         The probability of each type.
+    m : int
+        How many actions may change.
+    graphs : sequence of Graph
+        The counterfactual MDP of each type. None: values of the plain models, with every action; changes do not count.
+    thresholds : sequence of Thresholds or None
+        The tether of each type, None for types that do not limit; a pair is allowed if it is allowed within ``k`` for
+        every other type that can be there.
     k : int
-        A pair is allowed if it is allowed for every type.
+    every_m : bool
+        Whether the vectors for fewer changes are wanted too, where ``m`` does not limit.
+    lost : float
+        How much the value may be too small, because too many vectors were left out; infinite if that is not known.
     """
 
-    cfs: Sequence[CounterfactualRecord]
+    models: Sequence[ModelRecord]
+    seen: Observation
     posterior: Floats
-    k: int
-    exact: bool = True
-    _known: dict[tuple[int, int, int], list[Choice]] = field(default_factory=dict)
-    _allowed: list[Any] = field(default_factory=list)
+    m: int
+    graphs: Sequence[Graph] = ()
+    thresholds: Sequence[Thresholds | None] = ()
+    k: int = 0
+    every_m: bool = False
+    lost: float = field(default=0.0, init=False)
+    layers: list[Vectors] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
-        for cf in self.cfs:
-            found = tether(cf).thresholds()
-            of_type = []
-            for t in range(cf.T):
-                states, offsets, kappa = found.nodes[t].states, found.nodes[t].offsets, found.kappa[t]
-                of_type.append({
-                    int(s): kappa[offsets[i] : offsets[i + 1]] <= self.k for i, s in enumerate(states.tolist())
-                })  # fmt: skip
-            self._allowed.append(of_type)
+        from tether._kernels.vectors import Vectors, layer_of_vectors
+
+        T, S, discount = self.T, self.models[0].n_states, self.models[0].discount
+        self.rows = SideBySide(tuple(mdp.form for mdp in self.models))
+        self.counts = bool(self.graphs) and (self.every_m or self.m < T)
+        states = self._states(T)
+        final = np.stack([final_rewards(mdp) for mdp in self.models], axis=1)[states]
+        n = states.size
+        empty = np.zeros(n, np.int64)
+        made = [
+            Vectors(places_of(S, states), 1, np.arange(n + 1), final, empty - 1, np.zeros(n + 1, np.int64), empty[:0])
+        ]
+        for t in range(T - 1, -1, -1):
+            states, columns = self._states(t), min(self.m, T - t) + 1 if self.counts else 1
+            seen = int(self.seen.states[t]) if self.counts and self.m <= T - t else -1
+            found, cut = layer_of_vectors(
+                states.astype(np.int64), places_of(S, states), columns, seen, self._observed(t), self.step(t), made[-1],
+                discount, self.posterior, MOST_OF_TWO if len(self.models) == 2 else MOST,
+            )  # fmt: skip
+            self.lost += discount**t * cut
+            made.append(found)
+        self.layers = made[::-1]
+
+    @property
+    def T(self) -> int:
+        """Number of steps."""
+        return self.seen.T
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing was lost, but for rounding."""
+        return self.lost <= ROUNDING
+
+    @property
+    def start(self) -> int:
+        """The index of the first state."""
+        return int(self.seen.states[0])
+
+    def _states(self, t: int) -> Ints:
+        """The states in which any type can be; of the plain models all, but at the beginning."""
+        if not self.graphs:
+            return self.seen.states[:1] if t == 0 else np.arange(self.models[0].n_states)
+        return np.unique(np.concatenate([_reached(graph, t) for graph in self.graphs]))
+
+    def _observed(self, t: int) -> Ints:
+        """The pair of the observed action in each state, -1 where it is not available."""
+        form, action = self.models[0].form, int(self.seen.actions[t])
+        pairs = np.flatnonzero(form.pair_action == action)
+        found = np.full(form.pair_start.size - 1, -1, np.int64)
+        found[all_pair_states(form.pair_start)[pairs]] = pairs
+        return found
+
+    def step(self, t: int) -> StepRows:
+        """The rows of all pairs at a step, side by side; a type that cannot be in a state has none there."""
+        from tether._kernels.vectors import StepRows
+
+        form = self.models[0].form
+        probability = self.rows.nominal.copy()
+        owner = all_pair_states(form.pair_start)
+        allowed, differs = np.ones(owner.size, np.bool_), np.zeros(owner.size, np.bool_)
+        absent = []
+        for z, graph in enumerate(self.graphs):
+            self.rows.edited(z, probability, graph.layers[t].edits)
+            there = np.zeros(form.pair_start.size - 1, np.bool_)
+            there[_reached(graph, t)] = True
+            absent.append(~there[owner])
+            limits = self.thresholds[z] if self.thresholds else None
+            if limits is not None:
+                allowed[limits.layers[t].pairs(model_of(form))] &= limits.kappa[t] <= self.k
+        reward = self.rows.expected(t, probability)
+        for z, out in enumerate(absent):  # a type that cannot be there has no say
+            reward[out, z] = 0.0
+            probability[np.repeat(out, np.diff(self.rows.row_start)), z] = 0.0
+        if self.counts:
+            differs = self._differs(form, owner, int(self.seen.actions[t]))
+        start = self.rows.row_start
+        return StepRows(
+            form.pair_start.astype(np.int64), start, self.rows.next_state, probability, reward, allowed, differs
+        )
+
+    def _differs(self, form: Form, owner: Ints, observed: int) -> Flags:
+        """Which pairs are changes; where no type leaves a choice, none is."""
+        differs: Flags = form.pair_action != observed
+        free = np.ones(form.pair_start.size - 1, np.bool_)
+        for mdp in self.models:
+            free &= nothing_to_change(mdp.form, np.arange(free.size), observed)
+        for graph in self.graphs:
+            if graph.ended is not None:
+                free |= graph.ended.mask
+        return differs & ~free[owner]
+
+    def changes(self, t: int, s: int, action: int) -> int:
+        """How many changes an action is: 1, or 0."""
+        if not self.counts:
+            return 0
+        form = self.models[0].form
+        pair = self.models[0].find_pair(s, action)
+        return int(self._differs(form, all_pair_states(form.pair_start), int(self.seen.actions[t]))[pair])
+
+    def _cell(self, t: int, s: int, changes: int) -> slice:
+        layer = self.layers[t]
+        place = int(layer.place[s])
+        if place < 0:
+            return slice(0, 0)
+        cell = place * layer.columns + min(changes, layer.columns - 1)
+        return slice(int(layer.start[cell]), int(layer.start[cell + 1]))
+
+    def vectors(self, t: int, s: int, changes: int) -> Floats:
+        """The vectors of a node, one per row; none if no action is allowed."""
+        found: Floats = self.layers[t].values[self._cell(t, s, changes)]
+        return found
 
     def best(self, t: int, s: int, changes: int, weights: Floats) -> int:
-        """The number of the vector of a node that is best for some weights of the types."""
-        worth = np.array([weights @ one.values for one in self.at(t, s, changes)])
-        return int(np.argmax(worth)) if worth.size else -1
+        """Number of the vector of a node that is best for some weights of the types: of equal ones what was done."""
+        cell = self._cell(t, s, changes)
+        worth = self.layers[t].values[cell] @ weights
+        if not worth.size:
+            return -1
+        equal = worth >= worth.max() - _SAME * max(1.0, abs(float(worth.max())))
+        done = equal & (self.layers[t].pair[cell] == self._observed(t)[s]) if t < self.T else equal
+        return int(np.argmax(done if done.any() else equal))
 
-    def at(self, t: int, s: int, changes: int) -> list[Choice]:
-        """The vectors of a node; empty if no action is allowed."""
-        changes = min(changes, self.cfs[0].T - t)
-        key = t, s, changes
-        if key not in self._known:
-            self._known[key] = self._made(*key)
-        return self._known[key]
-
-    def _made(self, t: int, s: int, changes: int) -> list[Choice]:
-        first = self.cfs[0]
-        if t == first.T:
-            final = [0.0 if cf.mdp.final_reward is None else float(cf.mdp.final_reward[s]) for cf in self.cfs]
-            return [Choice(np.array(final), -1, {})]
-        mdp, observed = first.mdp, int(first.observation.actions[t])
-        pairs = np.arange(mdp.form.pair_start[s], mdp.form.pair_start[s + 1])
-        counted = is_change(mdp.form, np.full(pairs.size, s), pairs, observed)
-        order = np.argsort(mdp.form.pair_action[pairs] != observed, kind="stable")  # what was done comes first
-        found: list[Choice] = []
-        for local in order.tolist():
-            if counted[local] > changes or not self._is_allowed(t, s, local):
-                continue
-            found += self._of_pair(t, int(pairs[local]), changes - int(counted[local]))
-        return self._pruned(found)
-
-    def _is_allowed(self, t: int, s: int, local: int) -> bool:
-        """Whether a pair is allowed for every type that can be there."""
-        known = [layers[t][s] for layers in self._allowed if s in layers[t]]
-        return all(bool(one[local]) for one in known)
-
-    def _of_pair(self, t: int, pair: int, changes: int) -> list[Choice]:
-        """The vectors of one action: sums over next states of what each may add."""
-        action = int(self.cfs[0].mdp.form.pair_action[pair])
-        rows = [_row(cf, t, pair) for cf in self.cfs]
-        sums = [Choice(np.array([earned for _, earned in rows]), action, {})]
-        for j in sorted(set().union(*(row for row, _ in rows))):
-            chance = np.array([row.get(j, 0.0) * cf.mdp.discount for (row, _), cf in zip(rows, self.cfs, strict=True)])
-            after = self.at(t + 1, j, changes)
-            if not after:
-                return []
-            sums = self._pruned([
-                Choice(one.values + chance * other.values, action, {**one.after, j: number})
-                for one in sums for number, other in enumerate(after)
-            ])  # fmt: skip
-        return sums
-
-    def _pruned(self, found: list[Choice]) -> list[Choice]:
-        """Without vectors that are best for no belief; the first of equal ones is kept."""
-        if len(found) <= 1:
-            return found
-        if len(self.cfs) == 2:
-            return _hull(found)
-        values = np.array([one.values for one in found])
-        kept: list[int] = []
-        for i in range(len(found)):
-            near = _SAME * np.maximum(1.0, np.abs(values[i]))
-            others = [j for j in range(len(found)) if j != i and np.all(values[j] >= values[i] - near)]
-            if not any(j < i or np.any(values[j] > values[i] + near) for j in others):
-                kept.append(i)
-        if len(kept) > MOST:
-            self.exact = False
-            order = np.argsort(-(values[kept] @ self.posterior), kind="stable")[: max(1, MOST - len(self.cfs))]
-            best = {kept[int(i)] for i in order} | {kept[int(i)] for i in np.argmax(values[kept], axis=0)}
-            kept = sorted(best)
-        return [found[i] for i in kept]
+    def choice(self, t: int, s: int, changes: int, number: int) -> Choice:
+        """One vector of a node, with what it does."""
+        layer, at = self.layers[t], self._cell(t, s, changes).start + number
+        if t == self.T:
+            return Choice(layer.values[at], -1, {})
+        pair = int(layer.pair[at])
+        begin = int(self.rows.row_start[pair])
+        after = layer.back[layer.back_start[at] : layer.back_start[at + 1]].tolist()
+        leads = self.rows.next_state[begin : begin + len(after)].tolist()
+        onward = {j: number for j, number in zip(leads, after, strict=True) if number >= 0}
+        return Choice(layer.values[at], int(self.models[0].form.pair_action[pair]), onward)
 
 
-def _row(cf: CounterfactualRecord, t: int, pair: int) -> tuple[dict[int, float], float]:
-    """The counterfactual row of a pair by next state, and the reward that is to be expected of it."""
-    mdp = cf.mdp
-    s = int(np.searchsorted(mdp.form.pair_start, pair, side="right")) - 1
-    names, chances = cf.row(t, mdp.states[s], mdp.actions[int(mdp.form.pair_action[pair])])
-    row = {mdp.states.find(name): float(chance) for name, chance in zip(names, chances, strict=True)}
-    rewards = mdp.rewards.at(t)
-    if not mdp.rewards.by_entry:
-        return row, float(rewards[pair])
-    entries = mdp.entries(pair)
-    of_entry = dict(zip(mdp.form.next_state[entries].tolist(), rewards[entries].tolist(), strict=True))
-    return row, sum(chance * of_entry[j] for j, chance in row.items())
+def _reached(graph: Graph, t: int) -> Ints:
+    """The states in which a type can be, also those where a property is decided."""
+    states = graph.states(t)
+    if t < graph.T and graph.ended is not None:
+        return np.concatenate((states, graph.ended.states[t]))
+    return states
 
 
-def worst_and_best(values: TypedValues, z: int, root: int, m: int) -> tuple[float, float]:
+def places_of(n_states: int, states: Ints) -> Ints:
+    """Where each state is among some, -1 for the others."""
+    place = np.full(n_states, -1, np.int64)
+    place[states] = np.arange(states.size)
+    return place
+
+
+def worst_and_best(values: TypedValues, cf: CounterfactualRecord, root: int, m: int) -> tuple[float, float]:
     """The worst and the best value of a plan for one type, over every causal model (`assume="nothing"`)."""
-    cf = values.cfs[z]
     models, mdp = model_set(cf, "nothing"), cf.mdp
     known: dict[Any, float] = {}
 
@@ -183,7 +336,7 @@ def worst_and_best(values: TypedValues, z: int, root: int, m: int) -> tuple[floa
     def _extreme(t: int, s: int, left: int, number: int, sign: float) -> float:
         observed, after = int(cf.observation.actions[t]), {}
         if number >= 0:
-            choice = values.at(t, s, left)[number]
+            choice = values.choice(t, s, left, number)
             pairs, after = [mdp.find_pair(s, choice.action)], choice.after
         else:
             pair = mdp.find_pair(s, observed)
@@ -192,7 +345,7 @@ def worst_and_best(values: TypedValues, z: int, root: int, m: int) -> tuple[floa
 
     def of_pair(t: int, s: int, left: int, pair: int, after: dict[int, int], sign: float) -> float:
         entries, step = mdp.entries(pair), models.steps[t]
-        changed = is_change(mdp.form, np.array([s]), np.array([pair]), int(cf.observation.actions[t]))[0]
+        changed = values.changes(t, s, int(mdp.form.pair_action[pair]))
         rewards = mdp.rewards.at(t)
         earned = np.broadcast_to(
             rewards[entries] if mdp.rewards.by_entry else rewards[pair], entries.stop - entries.start
@@ -200,31 +353,8 @@ def worst_and_best(values: TypedValues, z: int, root: int, m: int) -> tuple[floa
         worth = earned.astype(np.float64)
         for i, j in enumerate(mdp.form.next_state[entries].tolist()):
             if pair != step.pair or step.outcome < 0 or j == step.outcome:
-                worth[i] += mdp.discount * value(t + 1, j, max(left - int(changed), 0), after.get(j, -1), sign)
+                worth[i] += mdp.discount * value(t + 1, j, max(left - changed, 0), after.get(j, -1), sign)
         return float(models.extremes(t, np.array([pair]), worth, sign)[0][0])
 
     start = int(cf.observation.states[0])
     return value(0, start, m, root, 1.0), value(0, start, m, root, -1.0)
-
-
-def _hull(found: list[Choice]) -> list[Choice]:
-    """The vectors of two types that are best for some belief: lines over the probability of the first type."""
-    values = np.array([one.values for one in found])
-    height, slope = values[:, 1], values[:, 0] - values[:, 1]
-    near = _SAME * max(1.0, float(np.abs(values).max()))
-    kept: list[int] = []
-    b = 0.0
-    top = np.flatnonzero(height >= height.max() - near)
-    at = int(top[np.argmax(slope[top] >= slope[top].max() - near)])
-    while True:
-        kept.append(at)
-        steeper = np.flatnonzero(slope > slope[at] + near)
-        if steeper.size == 0:
-            break
-        where = (height[at] - height[steeper]) / (slope[steeper] - slope[at])
-        b = max(b, float(where.min()))
-        if b >= 1.0:
-            break
-        first = steeper[where <= where.min() + _SAME]
-        at = int(first[np.argmax(slope[first])])
-    return [found[i] for i in sorted(kept)]

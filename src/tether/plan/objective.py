@@ -33,7 +33,7 @@ from tether.observation.path import Observation
 from tether.plan.afterwards import rest_of
 from tether.plan.resting import entries_at_rest, resting_model
 
-__all__ = ["asked", "asked_key", "asked_set", "negated", "resting_world", "with_rest"]
+__all__ = ["asked", "asked_key", "asked_set", "negated", "negated_model", "resting_world", "with_rest"]
 
 
 def asked(
@@ -129,10 +129,14 @@ def asked_set(models: ModelSet, objective: Property | None, minimise: bool = Fal
 
 def negated(graph: Graph) -> Graph:
     """A copy of the graph with negated rewards: the best plan there has the smallest return here."""
-    mdp = graph.mdp
+    return replace(graph, mdp=negated_model(graph.mdp))
+
+
+def negated_model(mdp: ModelRecord) -> ModelRecord:
+    """A copy of the model with negated rewards."""
     rewards = Rewards(np.negative(mdp.rewards.values), mdp.rewards.by_entry)
     final = None if mdp.final_reward is None else np.negative(mdp.final_reward)
-    return replace(graph, mdp=replace(mdp, form=replace(mdp.form, rewards=rewards), final_reward=final))
+    return replace(mdp, form=replace(mdp.form, rewards=rewards), final_reward=final)
 
 
 def _resting(cf: CounterfactualRecord, objective: Property | None) -> CounterfactualRecord:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Ints, places_among
+from tether._foundation.arrays import Floats, Ints, places_among
 from tether._foundation.arrow import Tabular
 from tether._foundation.checks import whole_number
 from tether._foundation.kinds_of_records import as_kind
@@ -37,44 +37,7 @@ __all__ = ["PlanRecord"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PlanRecord(Tabular):
-    """The best policy for one k and m.
-
-    Attributes
-    ----------
-    value : float
-        Expected return from s_0, exactly; or the probability that the property holds, if one was asked for.
-    observed_value : float
-        Return of the observed path, by the model's rewards; ``logged_return`` is its return by its own rewards. For a
-        property, 1 if it held, else 0.
-    k, m : int
-        The limits it keeps to (m at most T, k at most T + 1).
-    rule, influence
-        What "allowed" means.
-    price : float
-        The price λ of influence that the plan was made for (`CounterfactualMDP.pareto`); 0 for the best plan.
-    is_best : bool
-        Whether it is the best plan for its k and m, as `CounterfactualMDP.plan` gives it. Such a plan is pickled as its
-        question (the model, or its place on disk; the episode; k, m, rule, influence, objective), and planned again
-        when it is unpickled.
-    objective : Property or None
-        The property that was asked for, in place of the return. The plan ends where it is decided.
-    minimise : bool
-        Whether the smallest value was asked for.
-    constraint : Constraint or None
-        The limit it keeps to, if one was asked for (``subject_to``).
-    advisable : Advisable or None
-        Which changes could be advised, and what they cost (``only``, ``never``, ``cost``); None for all, at no price.
-
-    Examples
-    --------
-    >>> import tether
-    >>> case = tether.cases.epidemic()
-    >>> plan = tether.counterfactual(case.mdp, case.path).plan(k=7, m=4)
-    >>> plan
-    <Plan: k = 7, m = 4, definition, support: value -11.28, observed -38>
-    >>> plan.action(1, (8, 2, 20), 4)
-    'V_I'
-    """
+    """The data of a plan, and its look-ups; `tether.records.Plan` says what the fields are, and adds the questions."""
 
     cf: CounterfactualRecord
     k: int
@@ -104,6 +67,43 @@ class PlanRecord(Tabular):
     def gain(self) -> float:
         """The gain over the observed path: how much larger the value is; with ``minimise``, how much smaller."""
         return gain_of(self.value, self.observed_value, self.minimise)
+
+    @cached_property
+    def policy(self) -> Ints:
+        """What to do, as an array (T, states, m + 1): the index of the action at t, in a state, with changes left.
+
+        It is -1 where the plan never gets, and where no action is taken; see `action`. Under the rule `assured` there
+        is one more axis: how many uninfluenced steps were just passed.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.grid_world()
+        >>> plan = tether.counterfactual(case.mdp, case.path).plan(k=6, m=2)
+        >>> plan.policy.shape, case.mdp.actions[int(plan.policy[0, 0, 2])]
+        ((11, 16, 3), 'right')
+        """
+        from tether.plan.plan_tables import policy_array
+
+        return policy_array(self)
+
+    @cached_property
+    def values(self) -> Floats:
+        """What is still expected under the plan, as an array (T + 1, states, m + 1): from t on, discounted from t.
+
+        With the luck of this episode, as `value`; NaN where the plan never gets. Axes are those of `policy`.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.grid_world()
+        >>> plan = tether.counterfactual(case.mdp, case.path).plan(k=6, m=2)
+        >>> abs(plan.values[0, 0, 2] - plan.value) < 1e-9
+        np.True_
+        """
+        from tether.plan.plan_tables import values_array
+
+        return values_array(self)
 
     @cached_property
     def paid(self) -> float:

@@ -1,4 +1,7 @@
-"""Plans, sweeps and fronts as Arrow tables: one row per node, per k and m, per point."""
+"""Plans, sweeps, fronts and thresholds as Arrow tables: one row per node, per k and m, per point, per pair.
+
+Plans also as arrays.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, read_only
 from tether._foundation.arrow import NameColumn
 from tether.conditioning.layers import replay
-from tether.model.form import pair_states
+from tether.model.form import model_of, pair_states
 from tether.observation.changes import is_change
+from tether.plan.best_values import final_rewards
+from tether.plan.chain import Visits, collect
 
 if TYPE_CHECKING:
     import pyarrow
@@ -18,8 +23,9 @@ if TYPE_CHECKING:
     from tether.plan.pareto import Front
     from tether.plan.plan_record import PlanRecord
     from tether.plan.sweep import Sweep
+    from tether.plan.tether_record import TetherRecord
 
-__all__ = ["front_table", "plan_table", "sweep_table"]
+__all__ = ["front_table", "plan_table", "policy_array", "sweep_table", "thresholds_table", "values_array"]
 
 
 def plan_table(plan: PlanRecord) -> pyarrow.Table:
@@ -53,6 +59,70 @@ def plan_table(plan: PlanRecord) -> pyarrow.Table:
         "strength": each([_strengths(plan, t, some) for t, some in enumerate(pairs)], float),
     }
     if plan.rule != "assured":  # only this rule uses it
+        del columns["uninfluenced"]
+    return pa.table(columns)
+
+
+def policy_array(plan: PlanRecord) -> Ints:
+    """Indices of actions by time, state and changes left; see `Plan.policy`."""
+    cf, chosen = plan.cf, _by_node(plan, plan.T, np.int64, -1)
+    for t, (visits, taken) in enumerate(zip(plan.covered.visits, plan.covered.taken, strict=False)):
+        going = np.flatnonzero(~plan.covered.at_rest(t))
+        actions = cf.mdp.form.pair_action[taken.pairs[going]]
+        chosen[(t, *_address(plan, visits, taken.source[going]))] = actions
+    return read_only(chosen)
+
+
+def values_array(plan: PlanRecord) -> Floats:
+    """What is still expected, by time, state and changes left; see `Plan.values`."""
+    world, chain = plan.asked, plan.chain
+    found = _by_node(plan, plan.T + 1, np.float64, np.nan)
+    value = final_rewards(world.mdp)[chain.visits[-1].states]
+    for t in range(plan.T, -1, -1):
+        if t < plan.T:
+            link = chain.links[t]
+            worth = link.probability * (link.reward + world.mdp.discount * value[link.target])
+            value = collect(link.source, worth, chain.visits[t].size)
+        found[(t, *_address(plan, chain.visits[t], slice(None)))] = value
+    return read_only(found)
+
+
+def _by_node(plan: PlanRecord, times: int, kind: Any, empty: Any) -> Any:
+    runs = (plan.T + 1,) if plan.rule == "assured" else ()
+    return np.full((times, plan.cf.mdp.n_states, plan.m + 1, *runs), empty, kind)
+
+
+def _address(plan: PlanRecord, visits: Visits, some: Any) -> tuple[Ints, ...]:
+    """Where nodes are in an array by state, changes left and, for the rule `assured`, uninfluenced steps."""
+    address = visits.states[some], visits.changes[some]
+    return (*address, visits.runs[some]) if plan.rule == "assured" else address
+
+
+def thresholds_table(tied: TetherRecord) -> pyarrow.Table:
+    """One row per pair that s_0 can reach; see `Tethered.to_arrow`."""
+    import pyarrow as pa
+
+    found, mdp = tied.thresholds(), tied.cf.mdp
+    model, T = model_of(found.graph.mdp.form), found.graph.T
+    layers = found.layers[:-1]
+    parts: dict[str, list[Any]] = {"state": [], "uninfluenced": [], "action": [], "influenced": []}
+    for t, layer in enumerate(layers):
+        pairs, node = layer.pairs(model), layer.node_of(np.arange(layer.n_pairs))
+        parts["state"].append(layer.nodes.states[node].astype(np.int64))
+        parts["uninfluenced"].append(layer.nodes.runs[node] if layer.nodes.runs.size else np.zeros(node.size))
+        parts["action"].append(model.pair_action[pairs].astype(np.int64))
+        parts["influenced"].append(np.isin(pairs, found.influenced[t]))
+    whole = {name: np.concatenate(some) for name, some in parts.items()}
+    kappa = np.concatenate(found.kappa).astype(np.int64)
+    columns = {
+        "t": np.repeat(np.arange(T), [layer.n_pairs for layer in layers]),
+        "state": NameColumn(mdp.states).take(whole["state"]),
+        "uninfluenced": whole["uninfluenced"].astype(np.int64),
+        "action": NameColumn(mdp.actions).take(whole["action"]),
+        "influenced": whole["influenced"],
+        "kappa": pa.array(kappa, mask=kappa > T + 1),
+    }
+    if tied.rule != "assured":
         del columns["uninfluenced"]
     return pa.table(columns)
 

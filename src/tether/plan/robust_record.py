@@ -18,18 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints, read_only
+from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import whole_number, whole_numbers
 from tether._kernels.scratch import scratch_array
 from tether.conditioning.counterfactual_record import CounterfactualRecord
-from tether.conditioning.edited_rows import Rows
 from tether.conditioning.model_sets import IN_WORDS, Assumption, ModelSet, model_set, worth_elsewhere
 from tether.core.batch import NO_RUNS, Nodes, starts
 from tether.errors import QueryError
 from tether.influence.advisable import Advisable, make_advisable
 from tether.influence.kappa import Thresholds
 from tether.influence.rules import Rule
-from tether.model.form import Form
+from tether.model.form import model_of
 from tether.model.properties import Property, make_property
 from tether.observation.changes import nothing_to_change
 from tether.plan.best_values import observed_value
@@ -40,7 +39,6 @@ from tether.plan.sweep import Sweep
 from tether.plan.tether_record import tether
 
 if TYPE_CHECKING:
-    from tether._kernels.layer import LayerRows
     from tether.plan.chain import Chain
 
 __all__ = ["RobustPlanRecord", "RobustRecord"]
@@ -48,31 +46,7 @@ __all__ = ["RobustPlanRecord", "RobustRecord"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RobustPlanRecord(PlanRecord):
-    """The plan with the best guaranteed value; made by `Robust.plan`.
-
-    It is used as any `Plan`. Its evaluation and samples are those under Gumbel-max; only ``value`` is guaranteed. Its
-    actions (`action`, `to_arrow`, the sentences) are those for every node that some causal model of the set leads to.
-
-    Attributes
-    ----------
-    value : float
-        The worst case: guaranteed under every causal model of the set.
-    assume : str
-        The set.
-    confidence : float or None
-        If the transition probabilities are intervals: the level at which all of them hold together.
-    gamma, share : float, array or None
-        The strength of the hidden causes that are allowed for, and how often each pair is taken in its state
-        (`tether.conditioning.model_sets.Confounding`).
-
-    Examples
-    --------
-    >>> import tether
-    >>> case = tether.cases.epidemic()
-    >>> plan = tether.robust(case.mdp, case.path, assume="nothing").plan(k=6, m=4)
-    >>> round(plan.value, 2), plan.observed_value
-    (-26.79, -38.0)
-    """
+    """The data of a robust plan; `tether.records.RobustPlan` says what the fields are."""
 
     assume: Assumption = "stability"
     confidence: float | None = None
@@ -119,23 +93,7 @@ class RobustPlanRecord(PlanRecord):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RobustRecord:
-    """What holds under every causal model of a set; made by `tether.robust`.
-
-    Attributes
-    ----------
-    models : ModelSet
-        The set.
-
-    Examples
-    --------
-    >>> import tether
-    >>> case = tether.cases.epidemic()
-    >>> guaranteed = tether.robust(case.mdp, case.path, assume="nothing")
-    >>> guaranteed
-    <Robust: 7 steps, assuming nothing>
-    >>> guaranteed.bounds(2, (7, 3, 20), "V_I")[0][:2]
-    ((5, 4, 19), (6, 3, 19))
-    """
+    """What holds under every causal model of a set, ``models``; `tether.records.Robust` is this for users."""
 
     models: ModelSet
 
@@ -204,20 +162,7 @@ class RobustRecord:
         only: Any = None,
         never: Any = None,
     ) -> RobustPlanRecord:
-        """The plan with the best guaranteed value within k and m.
-
-        Without ``k``: the shortest tether that guarantees enough, and 1 if no tether guarantees a gain. With an
-        ``objective`` (`tether.reach`, `avoid`, `until`) the guarantee is about its probability: that it is at least
-        ``value``, or with ``minimise`` at most ``value``. ``only`` and ``never`` say which changes may be advised
-        (`CounterfactualMDP.tether`); a price of changes cannot be guaranteed.
-
-        Examples
-        --------
-        >>> import tether
-        >>> patient = tether.cases.sepsis()
-        >>> tether.robust(patient.mdp, patient.path, assume="nothing").plan(k=9, m=2).value
-        -6850.0
-        """
+        """The plan with the best guaranteed value within k and m; see `tether.records.Robust.plan`."""
         about: Any = {"objective": objective, "minimise": minimise, "only": only, "never": never}
         k, m = self.limits(k, m, rule=rule, influence=influence, **about)
         advisable = make_advisable(self.cf.mdp, only, never)
@@ -344,12 +289,12 @@ def _solve(
     models: ModelSet, found: Thresholds, k: int, m: int, sign: float = 1.0
 ) -> tuple[Floats, tuple[Nodes, ...], tuple[Ints, ...]]:
     """V_0(s_0, c) for c = 0 … m; the nodes planned for, and the choices. ``sign`` = -1: under the best models."""
-    from tether._kernels.layer import LayerNodes
-    from tether._kernels.robust import Goal, robust_nodes
     from tether._kernels.sets import limits_for, row_scratch_for
+    from tether.core.condition import read_only_nodes
+    from tether.core.robust import Goal, robust_nodes
 
     graph, T = found.graph, found.graph.T
-    mdp, form = graph.mdp, graph.mdp.form
+    mdp, form, model = graph.mdp, graph.mdp.form, model_of(graph.mdp.form)
     kept = [_going(found, t, which) for t, which in enumerate(found.within(k))]
     nodes = tuple(_some(layer, which) for layer, which in zip(found.nodes, kept, strict=True))
     # One run more than occur, for runs that are too long.
@@ -370,8 +315,9 @@ def _solve(
         free[uncounted] = 1
         choice = np.full((nodes[t].size, m + 1), -1, dtype=np.int8 if mdp.n_actions < 127 else np.int32)
         robust_nodes(
-            LayerNodes(read_only(nodes[t].states), read_only(nodes[t].runs), with_runs, mdp.n_states),
-            _nominal_rows(form, found.influenced[t]),  # the sets say what an observed step changes
+            model,
+            read_only_nodes(nodes[t]),
+            found.influenced[t],
             found.kappa[t],
             found.offsets[t][kept[t]],
             k,
@@ -412,15 +358,6 @@ def _some(nodes: Nodes, which: Ints) -> Nodes:
     """Some nodes of a layer, by position."""
     runs = nodes.runs[which] if nodes.runs.size else NO_RUNS
     return Nodes(np.array([0, which.size]), nodes.states[which], runs, starts(np.diff(nodes.offsets)[which]))
-
-
-def _nominal_rows(form: Form, influenced: Ints) -> LayerRows:
-    """The rows of the model, none of them edited, as the kernel takes them."""
-    from tether._kernels.layer import LayerRows
-
-    none = Rows.none()
-    model = form.pair_start, form.pair_action, form.row_start, form.next_state, form.probability
-    return LayerRows(*model, none.pairs, none.start, none.next_state, none.probability, influenced)
 
 
 def _signed(values: Any, objective: Property | None, minimise: bool) -> Any:

@@ -22,8 +22,12 @@ from tether.influence.rules import Rule
 from tether.model.properties import Property, objective_name
 
 if TYPE_CHECKING:
+    import os
+
     import pyarrow
     from matplotlib.axes import Axes
+
+    from tether.plan.saved_results import SavedSweep
 
 __all__ = ["Sweep", "checked_measures"]
 
@@ -173,6 +177,32 @@ class Sweep(Tabular):
         gains = self.gains[:, column[0]]
         loss: Floats = gains[self.ks == T + 1][0] - gains
         return loss
+
+    def without_model(self) -> SavedSweep:
+        """The table with its settings, but without the model: what `save` writes; small to pickle.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.counterfactual(case.mdp, case.path).sweep(ks=[3]).without_model().settings["rule"]
+        'definition'
+        """
+        from tether.plan.saved_results import sweep_without_model
+
+        return sweep_without_model(self)
+
+    def save(self, file: str | os.PathLike[str]) -> None:
+        """Write the table with its settings as one Arrow file; `tether.io.read_sweep` reads it.
+
+        Examples
+        --------
+        >>> import tempfile, tether
+        >>> case = tether.cases.epidemic()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     tether.counterfactual(case.mdp, case.path).sweep().save(f"{folder}/sweep.arrow")
+        """
+        self.without_model().save(file)
 
     def to_arrow(self) -> pyarrow.Table:
         """The table in rows k, m, value, gain, size, as an Arrow table; ``.to_pandas()`` makes a dataframe of it.

@@ -50,33 +50,7 @@ class _Kept:
 class TetherRecord:
     """The question under one rule, one test of influence and one objective; made by `tether`.
 
-    `tether.records.Tethered` is this question for users: its plans can explain themselves.
-
-    Attributes
-    ----------
-    cf : CounterfactualMDP
-    rule : {"definition", "published", "printed", "assured"}
-        What k means; see `tether.influence.rules`.
-    influence
-        When a pair counts as influenced; see `tether.influence.one_step`.
-    objective : Property or None
-        The property whose probability is asked for; None for the return.
-    minimise : bool
-        Whether the smallest value is the best.
-    advisable : Advisable or None
-        Which changes may be advised, and what they cost; None for all, at no price.
-
-    Examples
-    --------
-    >>> import tether
-    >>> case = tether.cases.epidemic()
-    >>> tied = tether.counterfactual(case.mdp, case.path).tether(rule="definition", influence="support")
-    >>> tied
-    <Tethered: definition, support, 7 steps>
-    >>> tied.enough_k(m=2), tied.choose_k(m=2, at_least=-30.0)
-    (7, 6)
-    >>> tied.plan(k=7, m=4)
-    <Plan: k = 7, m = 4, definition, support: value -11.28, observed -38>
+    `tether.records.Tethered` is this question for users, and says what the fields are.
     """
 
     cf: CounterfactualRecord
@@ -443,7 +417,9 @@ def tether(
     advisable: Advisable | None = None,
 ) -> TetherRecord:
     """The question under a rule, a test of influence and an objective, checked; see `CounterfactualMDP.tether`."""
-    test = make_influence(influence)
-    question = TetherRecord(cf, make_rule(rule, test), test, make_property(objective), bool(minimise), advisable)
+    test = make_influence(influence, cf.mdp)
+    question = TetherRecord(
+        cf, make_rule(rule, test, cf.mdp), test, make_property(objective), bool(minimise), advisable
+    )
     asked(cf, question.objective, question.minimise)  # raises if something is wrong with it
     return question

@@ -157,7 +157,8 @@ class _Copies:
             values[..., :entries] = form.rewards.values[..., order]
         rewards, terminal = Rewards(values, form.rewards.by_entry), np.empty(0, form.terminal.dtype)
         copied = replace(copied, next_state=next_state, probability=probability, rewards=rewards, terminal=terminal)
-        labels = LabelSets({name: self._everywhere(members.indices) for name, members in mdp.labels.items()})
+        sets = {name: self._everywhere(members.indices) for name, members in mdp.labels.items()}
+        labels = LabelSets(sets, mdp.label_sets.sides)
         final = None if mdp.final_reward is None else np.tile(mdp.final_reward, n)
         return type(mdp)(names, mdp.actions, copied, mdp.horizon, mdp.discount, final, None, labels)
 

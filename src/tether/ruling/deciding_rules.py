@@ -20,6 +20,7 @@ from tether.model.properties import make_property
 from tether.ruling.conditions import all_conditions, variables_of
 from tether.ruling.counting import CHOOSING, LogCounts, count_log
 from tether.ruling.edits import Actions
+from tether.ruling.hidden_reasons import undoing_gamma
 from tether.ruling.one_rule import Rule
 from tether.ruling.practised import Candidate, Values, apply_rules, practice_of
 from tether.ruling.recorded import RuleWorld, bad_states
@@ -214,7 +215,7 @@ class RuleRun:
         asked = tuple(Asked.of(rules, self.every, other, i in whole) for i, rules in enumerate(several))
         found = self._replay(RuleWork(self.world, asked, self.holdout if other else 0.0, self.seed), several, name)
         return [
-            self._evaluated(rules, gain, found, number)
+            self._evaluated(rules, gain, found, number, number in whole)
             for number, (rules, gain) in enumerate(zip(several, gains, strict=True))
         ]
 
@@ -252,7 +253,9 @@ class RuleRun:
                 [BatchNumbers.from_arrow(directory.parts.read(i, files.get(i))) for i in range(n)]
             )
 
-    def _evaluated(self, rules: Sequence[Candidate], chosen: Gain, found: BatchNumbers, number: int) -> EvaluatedRule:
+    def _evaluated(
+        self, rules: Sequence[Candidate], chosen: Gain, found: BatchNumbers, number: int, whole: bool
+    ) -> EvaluatedRule:
         world, every, n = self.world, self.every, int(found.counted[0])
         sums = dict(zip(NUMBERS, found.sums[number].tolist(), strict=True))
         gain = every.gain(rules)
@@ -302,6 +305,7 @@ class RuleRun:
             is_chosen=self.choosing.is_chosen(chosen),
             policy=RulePolicy(world.mdp, every.usual, ruled),
             minimise=world.minimise,
+            gamma_star=undoing_gamma(every.values, ruled, every.first, every.horizon, every.weight) if whole else None,
         )
 
     def _interval(self, gain: Gain, found: BatchNumbers, number: int) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -11,9 +12,12 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether._foundation.arrow import Tabular
-from tether._foundation.markup import html_table, paragraphs
+from tether._foundation.markup import Displayed, html_table, paragraphs
+from tether._foundation.rounding import ROUNDING
 from tether._foundation.words import average, counted, percent, three_digits
+from tether.conditioning.model_sets import hidden_causes_in_words
 from tether.core.replays import Practice
+from tether.explanation.reviewing import outcome_noun
 from tether.model.model_record import ModelRecord
 from tether.observation.path import Path
 from tether.ruling.one_rule import Rule
@@ -22,10 +26,10 @@ from tether.ruling.practised import practice_of
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["EvaluatedRule", "RulePolicy", "RulesRecord"]
+__all__ = ["EvaluatedRule", "RulePolicy", "RulesRecord", "range_in_words", "whole"]
 
 
-class RulePolicy:
+class RulePolicy(Displayed):
     """Usual practice with rules, as a policy: for `MDP.evaluate`, `CounterfactualMDP.evaluate` and ``audit(policy=)``.
 
     About an episode it is "as recorded, except the rules": the recorded action where the episode was, changed by the
@@ -76,7 +80,7 @@ class RulePolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluatedRule:
+class EvaluatedRule(Displayed):
     """A rule with its numbers, for everyone in a log whom it touches.
 
     Numbers of episodes are expected numbers. Those named ``…_low`` and ``…_high`` hold under every causal model in
@@ -117,6 +121,10 @@ class EvaluatedRule:
         The share of touched episodes that it harms, in the part of the log that rules are chosen on.
     is_chosen : bool
         Whether it may be chosen.
+    gamma_star : float or None
+        How strong hidden reasons must be to undo the gain: the odds of an action would have to change so many times for
+        reasons that are not in the log. 1 without a gain, infinite if no hidden reason can; None where the model is
+        large and the rule is not the best.
     policy : RulePolicy
         Usual practice with the rule.
 
@@ -166,6 +174,7 @@ class EvaluatedRule:
     is_chosen: bool
     policy: RulePolicy
     minimise: bool = False
+    gamma_star: float | None = None
 
     def __repr__(self) -> str:
         gain, touched = three_digits(self.gain), counted(self.touched, "episode")
@@ -175,28 +184,35 @@ class EvaluatedRule:
         return "\n".join(self.sentences())
 
     @property
+    def bad_noun(self) -> str:
+        """A bad end as it is written in a sentence."""
+        return outcome_noun(self.bad) or self.bad
+
+    @property
     def net(self) -> float:
         """How many more episodes are helped than harmed."""
         return self.helped - self.harmed
 
     def sentences(self) -> list[str]:
-        """The rule, what it changes, whom it helps and harms, the check on held-out episodes."""
-        return [str(self.rule), *self.split(), *self.means(), *self.check()]
+        """The rule, whom it helps and harms, what it changes on average, the held-out check, hidden reasons."""
+        return [str(self.rule), *self.split(), *self.means(), *self.check(), *self.hidden()]
 
     def split(self) -> list[str]:
         """Who is saved and lost, helped and harmed: counterfactual, with its range under every causal model."""
         found = [f"It touches {counted(self.touched, 'episode')} of {self.episodes:,}."]
         if self.bad:
+            is_death = outcome_noun(self.bad) == "death"
+            lives, dies = ("have lived", "have died") if is_death else (f"not have ended in {self.bad}", "have")
             found = [
-                f"Of {counted(self.touched, 'episode')} that it touches, {average(self.saved)} more would not have "
-                f"ended in {self.bad}, and {average(self.lost)} more would have.",
-                f"Under every causal model: {_range(self.saved_low, self.saved_high)} averted, "
-                f"{_range(self.lost_low, self.lost_high)} caused.",
+                f"Of {counted(self.touched, 'episode')} that it touches, {whole(self.saved)} more would {lives} and "
+                f"{whole(self.lost)} more would {dies}.",
+                f"Under every causal model: {range_in_words(self.saved_low, self.saved_high)} averted, "
+                f"{range_in_words(self.lost_low, self.lost_high)} caused.",
             ]
-        better, worse = average(self.helped), average(self.harmed)
+        better, worse = whole(self.helped), whole(self.harmed)
         if np.isfinite(self.helped_low):
-            better += f" ({_range(self.helped_low, self.helped_high)} under every causal model)"
-            worse += f" ({_range(self.harmed_low, self.harmed_high)})"
+            better += f" ({range_in_words(self.helped_low, self.helped_high)} under every causal model)"
+            worse += f" ({range_in_words(self.harmed_low, self.harmed_high)})"
         return [*found, f"Better than what happened: {better}. Worse: {worse}."]
 
     def means(self) -> list[str]:
@@ -204,14 +220,22 @@ class EvaluatedRule:
         found = []
         if self.bad:
             found.append(
-                f"In the plain model {percent(self.bad_before)} of all episodes end in {self.bad} without the rule, "
-                f"{percent(self.bad_after)} with it. This needs no causal model."
+                f"In the plain model {percent(self.bad_before)} of all episodes end in {self.bad_noun} without the "
+                f"rule, {percent(self.bad_after)} with it. This needs no causal model."
             )
         found.append(
             f"Per episode of the log the expected return changes by {three_digits(self.gain)} "
             f"(90 % interval {three_digits(self.gain_low)} to {three_digits(self.gain_high)})."
         )
+        if 0.0 < self.better < 1.0:
+            found.append(f"It is better than usual practice with a probability of {percent(self.better)}.")
         return found
+
+    def hidden(self) -> list[str]:
+        """How strong hidden reasons must be to undo the gain; nothing without a gain, or if it is not known."""
+        if self.gamma_star is None or self.gamma_star <= 1.0:
+            return []
+        return [hidden_causes_in_words(self.gamma_star)]
 
     def check(self) -> list[str]:
         """The gain on held-out episodes; nothing without any."""
@@ -222,8 +246,22 @@ class EvaluatedRule:
         return [f"On {episodes} that did not help to choose it: {three_digits(self.held_out_gain)} ({ends})."]
 
 
-def _range(low: float, high: float) -> str:
-    return f"{average(low)} to {average(high)}"
+def whole(expected: float) -> str:
+    """An expected number of episodes, to the nearest whole one.
+
+    >>> whole(14.8), whole(0.2), whole(0.0)
+    ('15', 'under 1', '0')
+    """
+    return "0" if expected <= ROUNDING else f"{expected:,.0f}" if expected >= 0.5 else "under 1"
+
+
+def range_in_words(low: float, high: float) -> str:
+    """A range of numbers of episodes, in whole ones that contain it.
+
+    >>> range_in_words(2.29, 27.9)
+    '2 to 28'
+    """
+    return f"{math.floor(low + ROUNDING):,} to {math.ceil(high - ROUNDING):,}"
 
 
 _COLUMNS = tuple(
@@ -233,22 +271,7 @@ _COLUMNS = tuple(
 
 
 class RulesRecord(Tabular, Sequence[EvaluatedRule]):
-    """Rules with their numbers, best first; made by `tether.rules` and `tether.evaluate_rules`.
-
-    Attributes
-    ----------
-    chosen : tuple of EvaluatedRule
-        Up to ``most`` rules, each on top of the ones before it; empty if no rule can be shown to help.
-    searched : int
-        How many rules were compared; 0 if they were given.
-    placebo : int or None
-        In how many of 19 logs with the actions permuted within each state the search finds as much; a rule is chosen
-        only if it is none. None for a model that was not learned from the log.
-    broken : int
-        How many episodes could not be used.
-    best_gain : float
-        What the best policy of the plain model would change per episode.
-    """
+    """Rules with their numbers, best first; `tether.records.Rules` says what the fields are."""
 
     def __init__(
         self,

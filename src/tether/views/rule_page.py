@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tether._foundation.words import average, counted, percent, three_digits
+from tether._foundation.words import counted, percent, three_digits
 from tether._foundation.writing import written
 from tether._version import __version__
 from tether.errors import QueryError
 from tether.figures.output import inline_svg
 from tether.figures.rule_bars import plot_before_after, plot_rules
-from tether.ruling.rule_results import EvaluatedRule, RulesRecord
+from tether.ruling.rule_results import EvaluatedRule, RulesRecord, range_in_words, whole
 from tether.views.pages import date_of_page, drawing, render
 
 __all__ = ["write_rules"]
@@ -70,12 +70,13 @@ def _screen(rules: RulesRecord, number: int, one: EvaluatedRule) -> dict[str, An
     cards = [("Touched", f"{one.touched:,}", f"of {counted(one.episodes, 'episode')}, in {counted(one.steps, 'step')}")]
     pictures = []
     if one.bad:
-        cards.append((f"{one.bad.capitalize()} averted", average(one.saved), _range(one.saved_low, one.saved_high)))
-        cards.append((f"{one.bad.capitalize()} caused", average(one.lost), _range(one.lost_low, one.lost_high)))
+        bad = one.bad_noun.capitalize()
+        cards.append((f"{bad} averted", whole(one.saved), _range(one.saved_low, one.saved_high)))
+        cards.append((f"{bad} caused", whole(one.lost), _range(one.lost_low, one.lost_high)))
         ax = plot_before_after(one.bad_before, one.bad_after, one.bad)
-        label = f"{percent(one.bad_before)} end in {one.bad} as usual, {percent(one.bad_after)} with the rule"
+        label = f"{percent(one.bad_before)} end in {one.bad_noun} as usual, {percent(one.bad_after)} with the rule"
         pictures.append(_Picture(label, drawing(inline_svg(ax, f"before{number}", label))))
-    cards.append(("Helped, harmed", f"{average(one.helped)}, {average(one.harmed)}", "episodes that end better, worse"))
+    cards.append(("Helped, harmed", f"{whole(one.helped)}, {whole(one.harmed)}", "episodes that end better, worse"))
     if one.held_out:
         ends = f"90 % interval {three_digits(one.held_out_low)} to {three_digits(one.held_out_high)}"
         cards.append(("Held-out gain per episode", three_digits(one.held_out_gain), ends))
@@ -89,6 +90,7 @@ def _screen(rules: RulesRecord, number: int, one: EvaluatedRule) -> dict[str, An
         "split": one.split(),
         "means": one.means(),
         "check": one.check(),
+        "hidden": one.hidden(),
         "verdict": _verdict(one),
         "reached": reached,
         "shares": _shares(one),
@@ -113,7 +115,7 @@ def _shares(one: EvaluatedRule) -> str:
         return ""
     saved, lost = (f"{percent(low)} to {percent(high)}" for low, high in (one.saved_share, one.lost_share))
     return (
-        f"For any such log, under every causal model: of those who end in {one.bad}, {saved} would not have; "
+        f"For any such log, under every causal model: of those who end in {one.bad_noun}, {saved} would not have; "
         f"of the others, {lost} would have."
     )
 
@@ -123,14 +125,21 @@ def _table(rules: RulesRecord) -> dict[str, Any]:
     rows = []
     for one in rules:
         held = three_digits(one.held_out_gain) if one.held_out else "–"
-        ends = (average(one.saved), average(one.lost)) if one.bad else ("–", "–")
-        numbers = (f"{one.touched:,}", three_digits(one.gain), average(one.helped), average(one.harmed), *ends, held)
+        ends = (whole(one.saved), whole(one.lost)) if one.bad else ("–", "–")
+        numbers = (
+            f"{one.touched:,}",
+            three_digits(one.gain),
+            whole(one.helped),
+            whole(one.harmed),
+            *ends,
+            held,
+        )
         rows.append((str(one.rule), *numbers))
     return {"title": "The rules that were replayed, best first", "columns": columns, "rows": rows}
 
 
 def _overview(rules: RulesRecord) -> _Picture:
-    label = "; ".join(f"{one.rule} helped {average(one.helped)}, harmed {average(one.harmed)}" for one in rules)
+    label = "; ".join(f"{one.rule} helped {whole(one.helped)}, harmed {whole(one.harmed)}" for one in rules)
     return _Picture("Helped and harmed", drawing(inline_svg(plot_rules(rules), "rules", label)))
 
 
@@ -142,4 +151,4 @@ def _placebo(rules: RulesRecord) -> str:
 
 
 def _range(low: float, high: float) -> str:
-    return f"{average(low)} to {average(high)} under every causal model"
+    return f"{range_in_words(low, high)} under every causal model"

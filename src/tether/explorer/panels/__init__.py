@@ -57,6 +57,7 @@ def parts() -> dict[str, Part]:
         question_panel,
         states_panel,
         take_panel,
+        timeline_panel,
         why_panel,
     )
 
@@ -67,6 +68,8 @@ def parts() -> dict[str, Part]:
         "table": Part("table", question_panel.table, (*_LIMITS, "tab"), can_wait=True),
         "headline": Part("headline", question_panel.headline_part),
         "first": Part("first", answer_panel.first),
+        "cards": Part("cards", answer_panel.first_cards),
+        "timeline": Part("timeline", timeline_panel.timeline, (*_LIMITS, "if", "vs"), can_wait=True),
         "sentences": Part("sentences", answer_panel.sentences),
         "beyond": Part("beyond", answer_panel.beyond_part, can_wait=True),
         "ladder": Part("ladder", answer_panel.ladder, ("e", "m", *of_episode[1:])),

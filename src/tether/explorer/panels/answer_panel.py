@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from tether._foundation.words import average, number, strength_in_words
+from tether._foundation.words import number, percent
 from tether.evaluation.guarantees import guarantees_by_k
 from tether.explanation import sentences as say
 from tether.explanation.evidence import learned_sentences
+from tether.explanation.replay import of_hundred
 from tether.explanation.terms import beyond_the_limits, question_in_words
 from tether.explorer.answer_cache import EpisodeAnswer
 from tether.explorer.panels import Asked
 from tether.views.report.drawings import draw_certificate, draw_guarantees, draw_replay
 from tether.views.report.report_steps import step_table
 
-__all__ = ["beyond_part", "first", "ladder", "rungs", "sentences", "steps", "sure"]
+__all__ = ["beyond_part", "first", "first_cards", "ladder", "rungs", "sentences", "steps", "sure"]
 
 _AS_SENTENCE = 2
 """Up to this many changes are one sentence; more are a list."""
@@ -25,19 +26,26 @@ _LISTED = 15
 _RUNGS = 16
 """How many k are compared."""
 
-_DESK = 560.0
-"""Width of the picture, in points: it stands beside the question."""
+_DESK = 760.0
+"""Width of the picture, in points."""
 
 _AT_ONCE = 3e5
 """The amount of work (states over time, times k) up to which every k is compared at once; otherwise later."""
 
 
+def first_cards(asked: Asked) -> dict[str, Any]:
+    """The three verdicts."""
+    answer = asked.answer
+    return {"verdicts": list(answer.explanation.verdicts(answer.naming.any, answer.entry.nouns))}
+
+
 def first(asked: Asked) -> dict[str, Any]:
-    """The three verdicts, and the picture of the replay."""
+    """The picture of the replay."""
     explanation, name = asked.answer.explanation, asked.answer.naming.any
-    picture = draw_replay(explanation.replay(name), "first", desk=_DESK)
+    nouns = asked.answer.entry.nouns
+    picture = draw_replay(explanation.replay(name), "first", nouns=nouns, desk=_DESK)
     asked.check()
-    return {"verdicts": list(explanation.verdicts(name)), "picture": picture}
+    return {"picture": picture, "nouns": nouns}
 
 
 def sentences(asked: Asked) -> dict[str, Any]:
@@ -46,7 +54,7 @@ def sentences(asked: Asked) -> dict[str, Any]:
     explanation, name = answer.explanation, answer.naming.any
     many = len(explanation.changes) > _AS_SENTENCE
     return {
-        "mistake": say.mistake_or_luck(explanation, name),
+        "mistake": [*say.disagreeing(explanation), *say.mistake_or_luck(explanation, name)],
         "change": f"Change {say.how_many(explanation)}:" if many else say.what_to_change(explanation, name),
         "changes": say.changes(explanation, name, _LISTED) if many else [],
         "hindsight": say.in_hindsight(explanation),
@@ -69,7 +77,12 @@ def ladder(asked: Asked) -> dict[str, Any]:
     answer = asked.answer
     ks = _compared(answer)
     at_once = len(ks) * answer.cf.graph.n_nodes <= _AT_ONCE
-    return {"T": answer.cf.T, "any": len(ks) > 1, **(rungs(asked) if at_once else {"rungs": None})}
+    return {
+        "T": answer.cf.T,
+        "any": len(ks) > 1,
+        "noun": answer.entry.nouns.episode,
+        **(rungs(asked) if at_once else {"rungs": None}),
+    }
 
 
 def _compared(answer: EpisodeAnswer) -> list[int]:
@@ -84,17 +97,20 @@ def rungs(asked: Asked) -> dict[str, Any]:
     found = [answer.question.rung(k, answer.m, asked.check) for k in _compared(answer)]
     most = max(one.gain for one in found)
     rounding = answer.by_k.rounding
+    happened = answer.explanation.replay(answer.naming.any).outcome
     return {
         "T": T,
+        "outcome": happened,
+        "noun": answer.entry.nouns.episode,
         "rungs": [
             {
                 "k": one.k,
                 "address": view.address(k=one.k),
                 "gain": number(one.gain) if one.gain > rounding else "0",
                 "gain_share": 100.0 * max(0.0, one.gain) / most if most > rounding else 0.0,
-                "influenced": f"{average(one.influenced)} of {average(one.steps)}",
+                "ends": of_hundred(one.ends.get(happened or "", 0.0)),
                 "share": 100.0 * one.strength,
-                "strength": strength_in_words(one.strength),
+                "strength": percent(one.strength),
             }
             for one in found
         ],
@@ -125,4 +141,4 @@ def sure(asked: Asked) -> dict[str, Any]:
 def steps(asked: Asked) -> dict[str, Any]:
     """The step-by-step table of the report."""
     answer = asked.answer
-    return {"steps": step_table(answer.explanation, answer.naming.action)}
+    return {"steps": step_table(answer.explanation, answer.naming.action, answer.entry.nouns.episode)}

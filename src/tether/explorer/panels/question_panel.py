@@ -9,8 +9,9 @@ import numpy as np
 from tether._foundation.words import average, cut, number, percent, shown
 from tether.evaluation.tailoring import about_plan
 from tether.explanation.about_episode import left_to_chance
+from tether.explanation.replay import of_hundred
+from tether.explanation.reviewing import outcome_noun
 from tether.explanation.terms import tether_in_words
-from tether.explanation.verdicts import hindsight_in_words
 from tether.explorer.answer_cache import EpisodeAnswer, property_labels
 from tether.explorer.panels import Asked
 from tether.explorer.view import View
@@ -46,8 +47,9 @@ TESTS = {
 def headline_part(asked: Asked) -> dict[str, Any]:
     """The answer in one sentence."""
     answer = asked.answer
-    said = hindsight_in_words(answer.explanation, answer.explanation.replay(answer.naming.any))
-    return {"headline": said, "k": answer.plan.k, "m": answer.plan.m}
+    found = answer.explanation.verdicts(answer.naming.any, answer.entry.nouns)
+    change = found.change.removeprefix("With hindsight, the best change within the limits: ")
+    return {"headline": found.hindsight, "change": f"{change[:1].upper()}{change[1:]}", "foreseen": found.foreseen}
 
 
 def controls(asked: Asked) -> dict[str, Any]:
@@ -58,6 +60,8 @@ def controls(asked: Asked) -> dict[str, Any]:
     only_support = answer.tied.rule in ("published", "printed")
     name, _, eps = view.influence.partition(":")
     return {
+        "title": _title(answer),
+        "noun": answer.entry.nouns.episode,
         "name": answer.entry.name,
         "key": answer.entry.key,
         "episodes": [(one.key, one.name) for one in few],
@@ -71,6 +75,14 @@ def controls(asked: Asked) -> dict[str, Any]:
         "eps": eps or "0",
         "objectives": _objectives(answer, view.objective),
     }
+
+
+def _title(answer: EpisodeAnswer) -> str:
+    """Who it is about, and what happened, in one line."""
+    entry = answer.entry
+    whose = entry.title or f"{entry.nouns.episode.capitalize()} {cut(entry.name, 60)}"
+    story = entry.story or f"{entry.nouns(answer.explanation.verdicts(answer.naming.any).ended)}."
+    return f"{whose}: {story[:1].lower()}{story[1:]}"
 
 
 def _objectives(answer: EpisodeAnswer, chosen: str) -> list[tuple[str, str, bool]]:
@@ -128,6 +140,17 @@ def _meters(answer: EpisodeAnswer) -> list[dict[str, Any]]:
     """The gain, and how much is still about this episode: as k grows, the first grows and the second shrinks."""
     plan, table = answer.plan, answer.table if answer.is_quick else answer.by_k
     limits = "any k and m" if answer.is_quick else "any k with this m"
+    replay, noun = answer.explanation.replay(answer.naming.any), answer.entry.nouns.episode
+    near = {"name": f"About this {noun}", "kind": "near", **_near(answer)}
+    ended = next((one for one in replay.endings if one.name == replay.outcome), None)
+    if plan.objective is None and ended is not None and ended.side == "bad":
+        left = of_hundred(float(ended.chance[-1]))
+        word = outcome_noun(ended.name) or ended.name
+        counts = {"value": f"{left} of 100", "beside": f"what happened: {word}, 100 of 100"}
+        return [
+            {"name": f"Replays that end in {word}", "share": float(ended.chance[-1]), "kind": "bad", **counts},
+            near,
+        ]
     most = float(np.max(table.gains[np.isfinite(table.gains)]))
     some = most > table.rounding
     share = max(0.0, plan.gain) / most if some else 0.0
@@ -139,7 +162,7 @@ def _meters(answer: EpisodeAnswer) -> list[dict[str, Any]]:
             "beside": f"of {number(most)}, the most that {limits} can give" if some else f"{limits}: nothing",
             "kind": "gain",
         },
-        {"name": "About this episode", "kind": "near", **_near(answer)},
+        near,
     ]
 
 
@@ -155,7 +178,7 @@ def _near(answer: EpisodeAnswer) -> dict[str, Any]:
     return {
         "share": about,
         "value": percent(about),
-        "beside": f"{influenced} of {steps} steps{until} are influenced (the test that k counts)",
+        "beside": f"{influenced} of {steps} steps{until} are on known ground, which k counts",
     }
 
 

@@ -7,6 +7,7 @@ import { refresh } from "./parts.js";
 
 /** Show the panel that the address names. */
 function open() {
+  const before = document.querySelector("[role=tab][aria-selected=true]");
   const name = view().get("tab") ?? "answer";
   const wanted = document.getElementById(`tab-${name}`) ? name : "answer";
   for (const tab of document.querySelectorAll("[role=tab]")) {
@@ -14,6 +15,11 @@ function open() {
     tab.setAttribute("aria-selected", String(here));
     tab.tabIndex = here ? 0 : -1;
     document.getElementById(`panel-${tab.dataset.tab}`).hidden = !here;
+  }
+  // A link above the tabs may open one of them: it is then to be seen.
+  if (before && before.dataset.tab !== wanted) {
+    document.querySelector(":popover-open")?.hidePopover();
+    document.getElementById(`tab-${wanted}`).scrollIntoView({ block: "nearest" });
   }
 }
 
@@ -30,6 +36,22 @@ window.addEventListener("view", () => {
   open();
   refresh();
 });
+
+/** Three hints at the first visit; where nothing can be kept (a notebook), none. */
+function hint() {
+  const hints = document.getElementById("hints");
+  try {
+    hints.hidden = localStorage.getItem("tether-hints") === "seen";
+    document.getElementById("hints-off").addEventListener("click", () => {
+      localStorage.setItem("tether-hints", "seen");
+      hints.hidden = true;
+    });
+  } catch {
+    hints.hidden = true;
+  }
+}
+
+hint();
 listen();
 listenToKeys();
 open();

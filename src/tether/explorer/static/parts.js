@@ -21,7 +21,11 @@ export function complain(text) {
 function distribute(fragment) {
   for (const piece of fragment.querySelectorAll("[data-into]")) {
     const place = document.getElementById(piece.dataset.into);
-    if (place) place.replaceChildren(...piece.childNodes);
+    if (place) {
+      const refocus = focused(place);
+      place.replaceChildren(...piece.childNodes);
+      refocus();
+    }
     piece.remove();
   }
 }

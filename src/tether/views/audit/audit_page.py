@@ -16,6 +16,7 @@ from tether._foundation.words import counted
 from tether._foundation.writing import written
 from tether.auditing.audit_record import AuditRecord
 from tether.errors import FileError, Problem, QueryError
+from tether.explanation.verdicts import Nouns
 from tether.views.audit.audit_sections import sections
 from tether.views.audit.audit_words import settings
 from tether.views.audit.listed_episodes import listed_episodes
@@ -38,6 +39,8 @@ def report(
     title: str | None = None,
     about: Mapping[str, Any] | None = None,
     date: dt.date | None = None,
+    nouns: Nouns | None = None,
+    hide_ids: bool = False,
 ) -> Path:
     """Write the overview of an audit; see `tether.records.Audit.report`."""
     if about is not None and not isinstance(about, Mapping):
@@ -49,22 +52,24 @@ def report(
     if reports and is_policy:
         raise QueryError("reports of single episodes are about plans; this audit is about a policy: leave reports out")
     target, day = Path(file), date_of_page(date)
-    links = _write_reports(audit, target, reports, day)
+    say = nouns or Nouns()
+    links = _write_reports(audit, target, reports, day, say, hide_ids)
     script = source("audit.js")
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
     text = render(
         "audit.html",
-        title=title or _title(audit),
-        subtitle="" if title is None else _title(audit),
+        nouns=say,
+        title=title or say(_title(audit)),
+        subtitle="" if title is None else say(_title(audit)),
         source=str((about or {}).get("model file", (about or {}).get("model", ""))),
         date=f"{day.day} {day:%B %Y}",
         script=drawing(script),
         digest=drawing(digest),
         reports=len(links),
-        listed=listed_episodes(audit, links),
+        listed=listed_episodes(audit, links, say, hide_ids),
         settings=settings(audit, about or {}, day.isoformat()),
         directory="" if audit.directory is None else str(audit.directory),
-        **sections(audit),
+        **sections(audit, hide_ids),
     )
     with written(target) as partial:
         partial.write_text(text, encoding="utf-8", newline="\n")
@@ -78,7 +83,9 @@ def _title(audit: AuditRecord) -> str:
     return f"{many}, at most {counted(question['m'], 'decision')} changed in each"
 
 
-def _write_reports(audit: AuditRecord, page: Path, n: int, day: dt.date) -> dict[Any, str]:
+def _write_reports(
+    audit: AuditRecord, page: Path, n: int, day: dt.date, nouns: Nouns, hide_ids: bool
+) -> dict[Any, str]:
     """Write the reports of the top episodes into a folder beside the page; returns where each of them is."""
     folder = page.parent / f"{page.stem}-episodes"
     top = audit.listed(n).column("episode").to_pylist() if n else []
@@ -95,7 +102,8 @@ def _write_reports(audit: AuditRecord, page: Path, n: int, day: dt.date) -> dict
         report_plan(
             plan,
             folder / name,
-            title=f"Episode {episode}",
+            title=f"{nouns.episode.capitalize()} {rank if hide_ids else episode}",
+            nouns=nouns,
             about={"audit": f"number {rank} on the page of the audit"},
             date=day,
             certificate=audit.question["certify"],

@@ -13,7 +13,7 @@ from tether._foundation.markup import shade
 from tether._foundation.words import counted, number, percent, three_digits
 from tether.auditing.audit_record import AuditRecord
 from tether.auditing.tables import NO_OUTCOME, NOT_RECORDED
-from tether.explanation.replay import UNDER_WAY, side_of
+from tether.explanation.replay import UNDER_WAY
 from tether.views import figures
 from tether.views.audit.audit_words import (
     VERDICTS,
@@ -50,7 +50,7 @@ _NOTES = {
 }
 
 
-def sections(audit: AuditRecord) -> dict[str, Any]:
+def sections(audit: AuditRecord, hide_ids: bool = False) -> dict[str, Any]:
     """The sections by the names that the template has for them."""
     return {
         "question": audit_question_in_words(audit.question),
@@ -59,11 +59,13 @@ def sections(audit: AuditRecord) -> dict[str, Any]:
         "cards": _cards(audit),
         "bars": _bars(audit),
         "cannot_know": cannot_know(audit.mdp),
-        "problems": _problems(audit),
+        "problems": _problems(audit, hide_ids),
         "matrix": _matrix(audit),
         "gains": _gains(audit.summary.gains),
         "helped": _helped(audit),
         "decisions": _decisions(audit),
+        "pairs": _pairs(audit),
+        "changes": _changes(audit),
         "verdicts": _verdicts(audit),
         "hidden": _hidden(audit),
     }
@@ -97,8 +99,12 @@ def _cards(audit: AuditRecord) -> list[Card]:
         only = summary.hindsight_only
         cards.append(Card("Hindsight only", f"{only:,}", "a gain that nobody could know of", "hindsight"))
         cards.append(
-            Card("Nothing to gain", f"{answered - some:,}", f"{percent((answered - some) / answered)} of them")
+            Card(
+                "Nothing to gain", f"{summary.ended - some:,}", f"{percent((summary.ended - some) / answered)} of them"
+            )
         )
+    if summary.worse_ends:
+        cards.append(Card("Return against outcome", f"{summary.worse_ends:,}", "more return, a worse end", "worse-end"))
     if is_certified(audit.question) and some:
         cards.append(Card("Could do harm", f"{harm:,}", "under another causal model", "harm"))
     return cards
@@ -114,7 +120,7 @@ def _bars(audit: AuditRecord) -> dict[str, Any] | None:
     total = sum(before.values())
     if not total or {*before, *after} <= {*_ENDED.values()}:
         return None
-    sides = {name: side_of(name) for name in {*before, *after}}
+    sides = {name: audit.mdp.labels.side(name) for name in {*before, *after}}
     order = sorted(sides, key=lambda name: (("bad", "", "good").index(sides[name]), -before[name], name))
     m, policy = audit.question["m"], audit.question["policy"]
     would = "the policy" if policy else f"{'one change' if m == 1 else f'{m} changes'}, with hindsight"
@@ -135,8 +141,10 @@ def _bars(audit: AuditRecord) -> dict[str, Any] | None:
     }
 
 
-def _problems(audit: AuditRecord) -> dict[str, Any]:
+def _problems(audit: AuditRecord, hide_ids: bool) -> dict[str, Any]:
     count = audit.summary.episodes - audit.summary.answered
+    if hide_ids:  # a problem may name its episode: the table has them
+        return {"count": count, "rows": [], "more": count}
     first = audit.first_problems(_PROBLEMS).to_pylist() if count else []
     rows = [("(no episode)" if one["episode"] is None else one["episode"], one["problem"]) for one in first]
     return {"count": count, "rows": rows, "more": count - len(rows)}
@@ -220,9 +228,12 @@ def _spread(gain: Floats) -> Drawing:
 def _helped(audit: AuditRecord) -> list[dict[str, Any]]:
     """For each observed outcome: how many episodes, and in how many something is gained or lost."""
     rows: list[dict[str, Any]] = []
-    for name, helped in audit.summary.outcomes.items():
+    summary = audit.summary
+    for name, helped in summary.outcomes.items():
         all_of, some, worse = helped.episodes, helped.gained, helped.lost
         same = all_of - some - worse
+        if name == NO_OUTCOME and summary.unfinished:
+            continue  # they are told apart: a sentence says how many there are
         rows.append(
             {
                 "name": outcome_in_words(audit.mdp, name),
@@ -260,6 +271,37 @@ def _decisions(audit: AuditRecord) -> dict[str, Any]:
         if one["mistakes"]
     ]
     return {"rows": rows, "count": table.num_rows, "learned": any(row["better"] is not None for row in rows)}
+
+
+def _pairs(audit: AuditRecord) -> list[dict[str, Any]]:
+    """The mistakes by pair of actions, over all states; the costliest pair first."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for one in audit.decisions.select(["action", "best", "mistakes", "mean_cost"]).to_pylist():
+        if one["mistakes"]:
+            pair = name_in_words(audit.mdp.actions, one["action"]), name_in_words(audit.mdp.actions, one["best"])
+            kept = found.setdefault(pair, [0, 0, 0.0])
+            kept[0] += one["mistakes"]
+            kept[1] += 1
+            kept[2] += one["mistakes"] * one["mean_cost"]
+    costliest = sorted(found.items(), key=lambda item: -item[1][2])[:_DECISIONS]
+    return [
+        {"done": done, "best": best, "mistakes": int(n), "states": counted(int(states), "state"), "cost": cost / n}
+        for (done, best), (n, states, cost) in costliest
+    ]
+
+
+def _changes(audit: AuditRecord) -> list[dict[str, Any]]:
+    """What hindsight changes first, by pair of actions; those whose gains hold in most episodes first."""
+    return [
+        {
+            "done": name_in_words(audit.mdp.actions, one.observed),
+            "instead": name_in_words(audit.mdp.actions, one.advised),
+            "episodes": one.episodes,
+            "holds": one.verdicts["holds"],
+            "harm": one.verdicts["could do harm"],
+        }
+        for one in audit.summary.changed[:_DECISIONS]
+    ]
 
 
 _STRENGTHS = (1.0, 1.25, 1.5, 2.0, 3.0, np.inf)

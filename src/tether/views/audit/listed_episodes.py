@@ -9,6 +9,7 @@ from tether._foundation.words import cut, number, percent
 from tether.auditing.audit_record import AuditRecord
 from tether.auditing.tables import NO_OUTCOME
 from tether.explanation.replay import UNDER_WAY
+from tether.explanation.verdicts import Nouns
 from tether.views.audit.audit_words import is_certified, name_in_words, outcome_in_words
 
 __all__ = ["listed_episodes"]
@@ -20,18 +21,22 @@ _CHANGES = 3
 """How many changes of an episode are shown."""
 
 
-def listed_episodes(audit: AuditRecord, links: dict[Any, str]) -> dict[str, Any]:
+def listed_episodes(audit: AuditRecord, links: dict[Any, str], nouns: Nouns, hide_ids: bool = False) -> dict[str, Any]:
     """The head, the rows, and what to filter them by.
 
-    For a policy, the episodes with the largest losses are listed as well.
+    For a policy, the episodes with the largest losses are listed as well. With ``hide_ids`` the number in the list
+    stands for the name of an episode.
     """
-    records = [one | {"cost": (one["largest_mistake"] or {}).get("cost")} for one in audit.listed(_LISTED).to_pylist()]
-    columns = _columns(audit)
+    records = audit.listed(_LISTED).to_pylist()
+    columns = _columns(audit, nouns)
     rows = []
-    for one in records:
+    for rank, one in enumerate(records, start=1):
+        link = links.get(one["episode"], "")
+        if hide_ids:
+            one["episode"] = rank
         cells = [_cell(kind, field, one, audit) for _, kind, field in columns]
         filters = {"outcome": _ended(audit, one["outcome"]), "show": " ".join(_kinds(one))}
-        rows.append({"link": links.get(one["episode"], ""), "cells": cells, **filters})
+        rows.append({"link": link, "cells": cells, **filters})
     return {
         "head": [{"name": name, "kind": kind} for name, kind, _ in columns],
         "rows": rows,
@@ -41,23 +46,25 @@ def listed_episodes(audit: AuditRecord, links: dict[Any, str]) -> dict[str, Any]
     }
 
 
-def _columns(audit: AuditRecord) -> list[tuple[str, str, str]]:
+def _columns(audit: AuditRecord, nouns: Nouns) -> list[tuple[str, str, str]]:
     """Name, kind and field of each column."""
     question = audit.question
     found = [
-        ("episode", "id", "episode"),
+        (nouns.episode, "id", "episode"),
         ("ended", "outcome", "outcome"),
         ("score", "number", "observed"),
-        ("mistake", "mistake", "largest_mistake"),
-        ("its cost", "number", "cost"),
+        ("largest mistake", "mistake", "largest_mistake"),
+        ("cost of mistakes", "number", "claimed"),
         ("gain" if question["policy"] else "what hindsight adds", "number", "gain"),
     ]
     if question["policy"] is None:
         found += [("what hindsight changes", "changes", "changes")]
         if "about_episode" in audit.table.column_names:
-            found += [("about it", "share", "about_episode")]
+            found += [(f"about this {nouns.episode}", "share", "about_episode")]
     if is_certified(question):
-        found += [("undone at Γ", "number", "gamma_star"), ("holds?", "text", "verdict")]
+        found.append(("holds?", "text", "verdict"))
+    if audit.placebo is not None:
+        found += [("least seen", "whole", "least_seen")]
     if question["draws"]:
         found += [("credible interval", "interval", "credible_low")]
     return found
@@ -97,6 +104,7 @@ def _kinds(one: dict[str, Any]) -> list[str]:
     """Which cards show an episode: mistake, hindsight, harm; gain and loss of a policy."""
     gain, mistaken = one["gain"] or 0.0, one["largest_mistake"] is not None
     kinds = {"mistake": mistaken, "hindsight": gain > 0 and not mistaken, "harm": one["verdict"] == "could do harm"}
+    kinds["worse-end"] = bool(one["worse_end"]) and gain > 0
     return [name for name, holds in {**kinds, "gain": gain > 0, "loss": gain < 0}.items() if holds]
 
 

@@ -27,6 +27,7 @@ from tether.figures.own_figure import forget
 from tether.figures.rule_bars import plot_before_after, plot_rules
 from tether.figures.style import styled
 from tether.figures.tradeoffs import plot_lines, plot_lost
+from tether.figures.types_figure import plot_types
 from tether.figures.value_curves import plot_sizes, plot_values
 from tether.figures.waterfall import bars_of_review, plot_review, review_in_text
 from tether.views.figures.classes_figure import is_graph, plot_classes
@@ -66,6 +67,7 @@ __all__ = [
     "plot_sweep",
     "plot_tailoring",
     "plot_tails",
+    "plot_types",
     "plot_values",
     "review_in_text",
     "save",

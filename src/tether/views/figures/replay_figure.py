@@ -101,7 +101,7 @@ def _scale(ax: Axes, replay: Replay, times: Any) -> list[tuple[float, str, str]]
         ends = [(float(replay.value[-1]), "plan", BLUE)]
         if not np.isnan(replay.observed_value[-1]):
             ends.append((float(replay.observed_value[-1]), "what happened", BLACK))
-        ax.set_ylabel(cut(single_line(replay.measure), 40))
+        ax.set_ylabel(cut(single_line(replay.measure), 40), loc="bottom")
     for side in ("left", "top", "right"):
         ax.spines[side].set_visible(False)
     ax.tick_params(axis="y", length=0)

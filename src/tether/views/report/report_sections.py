@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.words import counted, number, three_digits
-from tether.evaluation.certificate import strength_in_words
+from tether.conditioning.model_sets import hidden_causes_in_words
 from tether.evaluation.guarantees import guarantees_by_k
 from tether.evaluation.tailoring import Tailoring
 from tether.explanation import sentences as say
@@ -75,7 +75,7 @@ class Contents:
             "nouns": self.nouns,
             "luck": self._luck(),
             "decisions": self._decisions(),
-            "steps": step_table(self.explanation, self.action_name),
+            "steps": step_table(self.explanation, self.action_name, self.nouns.episode),
             "over_time": self._over_time(),
             "influence": self._influence(),
             "certificate": self._certificate(),
@@ -247,7 +247,7 @@ def _how_strong(explanation: Explanation) -> str:
         return "How strong such reasons must be to undo the gain was not computed."
     if found.gain <= 0.0:
         return "No gain is guaranteed here even without such reasons."
-    text = strength_in_words(found.gamma_star)
+    text = hidden_causes_in_words(found.gamma_star)
     if np.isinf(found.gamma_star):
         return text
     if mdp.counts is None:

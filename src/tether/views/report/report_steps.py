@@ -1,4 +1,4 @@
-"""The step-by-step table, cell by cell: what happened, what the plan would do, what it gains, what is influenced.
+"""The step-by-step table, cell by cell: what happened, what the plan would do, what it adds, how much is about it.
 
 Long stretches in which nothing changes are folded into one line, which can be opened.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 from tether._foundation.markup import with_minus_signs
 from tether._foundation.rounding import ROUNDING, rounding_of
-from tether._foundation.words import cut_apart, number, percent, strength_in_words
+from tether._foundation.words import cut_apart, number, percent, three_digits
 from tether.explanation.about_episode import left_to_chance
 from tether.explanation.explain import Explanation
 from tether.explanation.steps import ExplainedStep
@@ -43,10 +43,8 @@ _HEAD = (
     "What was done",
     "Plan: likeliest state",
     "Plan: action there",
-    "Changed",
-    "Gain here",
+    "Score added",
 )
-_HEAD_OF_INFLUENCE = ("Strength", "Influenced")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +84,10 @@ class StepTable:
     """How many steps there are, if they are so many that the table is folded."""
 
 
-def step_table(explanation: Explanation, action_name: Callable[[Any], str]) -> StepTable:
-    """One row per step; strength and influence if any step is random."""
+def step_table(explanation: Explanation, action_name: Callable[[Any], str], noun: str = "episode") -> StepTable:
+    """One row per step; how much of it is about this episode, if any step is random."""
     steps = _chosen(explanation)
-    writer = _Writer(explanation, action_name, steps)
+    writer = _Writer(explanation, action_name, steps, noun)
     befores: list[ExplainedStep | None] = [None, *steps[:-1]]
     rows = [writer.row(step, before) for before, step in zip(befores, steps, strict=True)]
     many = len(explanation.steps) - 1
@@ -130,7 +128,7 @@ def _line(steps: Sequence[ExplainedStep], kind: tuple[Any, ...]) -> str:
     chances = [step.outcome_probability or 0.0 for step in steps]
     likely = "" if min(chances) > 1 - ROUNDING else f" ({percent(min(chances))} to {percent(max(chances))})"
     gain = sum(step.gain for step in steps)
-    gained = f"; gain {'+' if gain > 0 else ''}{number(gain)} in all" if abs(gain) > ROUNDING else ""
+    gained = f"; {'+' if gain > 0 else ''}{three_digits(gain)} of the score in all" if abs(gain) > ROUNDING else ""
     return f"{when}: what happened: {kind[1]}. Likeliest under the plan: {kind[2]}{likely}{gained}."
 
 
@@ -147,7 +145,7 @@ class _Writer:
     """Writes rows; knows the text of each state and action, so that no two of them look the same."""
 
     def __init__(
-        self, explanation: Explanation, action_name: Callable[[Any], str], steps: Sequence[ExplainedStep]
+        self, explanation: Explanation, action_name: Callable[[Any], str], steps: Sequence[ExplainedStep], noun: str
     ) -> None:
         plan = explanation.plan
         self.T, self.recorded = plan.T, plan.cf.path.last_recorded
@@ -156,7 +154,7 @@ class _Writer:
         goes_on = [step.t for step in explanation.steps if step.observed_outcome is None]
         self.ended = max(goes_on, default=-1) + 1  # from then on nothing was done
         self.luck = left_to_chance(plan.asked, plan.chain)
-        self.head = (*_HEAD, *(_HEAD_OF_INFLUENCE if self.luck else ()))
+        self.head = (*_HEAD, *([f"About this {noun}"] if self.luck else ()))
         self.states = _short([str(state) for step in steps for state in (step.observed_state, step.state)])
         taken = (name for step in steps for name in (step.observed_action, step.action, step.instead))
         actions = {name: None for name in taken if name is not None}
@@ -170,15 +168,10 @@ class _Writer:
             None if step.observed_action is None or step.t >= self.ended else Cell(self._action(step.observed_action)),
             self._state(step, before),
             None if last else self._planned(step),
-            None if last else _changed(step.changed),
             self._gain(step.gain) if not last or abs(step.gain) > self.rounding else None,
         )
         if self.luck:
-            influence = (
-                Cell(strength_in_words(step.strength), bar=round(100 * step.strength)),
-                Cell(_yes_or_share(step.influenced)),
-            )
-            cells += (None, None) if last else influence
+            cells += (None if last else Cell(percent(step.strength), bar=round(100 * step.strength)),)
         return StepRow(cells, step.changed > 0.5)
 
     def _unknown(self, step: ExplainedStep) -> bool:
@@ -238,13 +231,3 @@ def _short(names: Sequence[str]) -> dict[str, str]:
 
 def _note(share: float) -> str:
     return "" if share > 1 - ROUNDING else percent(share)
-
-
-def _changed(share: float) -> Cell:
-    if share <= ROUNDING:
-        return Cell("no", "aside")
-    return Cell("yes", "strong") if share > 1 - ROUNDING else Cell(percent(share))
-
-
-def _yes_or_share(share: float) -> str:
-    return "no" if share <= ROUNDING else "yes" if share > 1 - ROUNDING else percent(share)

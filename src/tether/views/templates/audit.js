@@ -1,13 +1,13 @@
 "use strict";
-// Sorts and filters the table of episodes, and shows 25 of them at a time. Without it the table stays as it is: all rows.
+// Sorts and filters the table of episodes, and shows 25 of them at a time (10 on a phone). Without it the table stays as it is: all rows.
 (() => {
   const table = document.getElementById("listed"), body = table.tBodies[0], rows = [...body.rows];
   const heads = [...table.tHead.rows[0].cells], form = document.getElementById("filter");
   const find = document.getElementById("find"), outcome = document.getElementById("outcome");
   const sort = document.getElementById("sort"), more = document.getElementById("more");
-  const cards = [...document.querySelectorAll("button.card[data-show]")], page = 25;
+  const cards = [...document.querySelectorAll("button.card[data-show]")], page = matchMedia("(max-width: 46rem)").matches ? 10 : 25;
   let most = page;
-  const shown = document.getElementById("shown");
+  const shown = document.getElementById("shown"), nouns = shown.dataset.nouns;
   const words = new Intl.Collator(undefined, { numeric: true });
   const numbers = new Set(["number", "whole", "interval"]);
 
@@ -46,7 +46,8 @@
       row.hidden = !fits || count > most;
     }
     more.hidden = count <= most;
-    shown.textContent = count === rows.length ? `${count} episodes` : `${count} of ${rows.length} episodes`;
+    more.textContent = `${page} more`;
+    shown.textContent = count === rows.length ? `${count} ${nouns}` : `${count} of ${rows.length} ${nouns}`;
   }
 
   heads.forEach((head, column) => {

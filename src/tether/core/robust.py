@@ -15,7 +15,6 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import kernel, piece
-from tether._kernels.layer import LayerNodes, LayerRows
 from tether._kernels.order import first_from, sort_by
 from tether._kernels.sets import (
     Nominal,
@@ -29,6 +28,7 @@ from tether._kernels.sets import (
     limit_row,
     width,
 )
+from tether.core.batch import Model, Nodes
 
 _TIE = 64 * 2.0**-52
 """Values are tied if they differ by less than this, relative to the absolute values that were added up."""
@@ -75,8 +75,9 @@ def _never_seen(elsewhere: Floats, pair: int) -> float:
 
 @kernel
 def robust_nodes(
-    nodes: LayerNodes,
-    rows: LayerRows,
+    model: Model,
+    nodes: Nodes,
+    influenced: Ints,
     kappa: Ints,
     offsets: Ints,
     k: int,
@@ -89,10 +90,13 @@ def robust_nodes(
     limits: RowLimits,
     scratch: RowScratch,
 ) -> None:
-    """V_t(node, c) of each node for c < ``columns``, and the number of the chosen pair; -∞ and -1 if there is none."""
-    states, runs, with_runs, n_states = nodes
-    pair_start, pair_action, row_start = rows.pair_start, rows.pair_action, rows.row_start
-    next_state, probability, influenced = rows.next_state, rows.probability, rows.influenced
+    """V_t(node, c) of each node for c < ``columns``, and the number of the chosen pair; -∞ and -1 if there is none.
+
+    The sets say what an observed step changes; ``influenced`` are the influenced pairs, ascending.
+    """
+    pair_start, pair_action, row_start, next_state, probability = model
+    _, states, runs, _ = nodes
+    n_states, with_runs = pair_start.size - 1, runs.size > 0
     step, kind, sign, lower, upper, elsewhere, beyond = models
     order, value = scratch.order, scratch.value
     for node in range(states.size):

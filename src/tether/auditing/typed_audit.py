@@ -1,0 +1,184 @@
+"""The answers for a whole log of individuals whose types were never recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tether._foundation.arrow import Tabular
+from tether._foundation.words import counted, number, percent
+from tether.errors import PathError, QueryError
+from tether.model.several_types import Types
+from tether.observation.episodes import Episodes
+from tether.observation.path import Path
+from tether.plan.typed_plan import TypedPlanRecord
+from tether.plan.typed_record import TypedRecord
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["TypedAudit", "TypedRow", "audit_of_types"]
+
+
+@dataclass(frozen=True, slots=True)
+class TypedRow:
+    """One episode of an audit: what it says of the type, and what the best plan would have gained.
+
+    ``step``, ``did`` and ``instead`` are those of the first change of the plan; None if it changes nothing.
+    """
+
+    episode: Any
+    steps: int
+    observed: float
+    value: float
+    gain: float
+    exact: bool
+    posterior: Mapping[str, float]
+    step: int | None
+    did: Any
+    instead: Any
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TypedAudit(Tabular):
+    """One question about every episode of a log, with hidden types; made by ``tether.audit(types, log)``.
+
+    Attributes
+    ----------
+    rows : tuple of TypedRow
+        By gain, the largest first.
+    broken : mapping
+        Episodes that no type can explain, and why.
+    k : int or None
+    m : int
+
+    Examples
+    --------
+    >>> import tether
+    >>> def ward(dies):
+    ...     rows = [("sick", "wait", "dead", dies), ("sick", "wait", "well", 1 - dies)]
+    ...     rows += [("sick", "treat", "dead", 0.3), ("sick", "treat", "well", 0.7)]
+    ...     mdp = tether.MDP.from_table(*zip(*rows), terminal=["dead", "well"])
+    ...     return mdp.with_objective(final_reward={"well": 1.0})
+    >>> types = tether.Types({"frail": ward(0.9), "robust": ward(0.1)}, prior={"frail": 0.5, "robust": 0.5})
+    >>> log = {"ann": tether.Path(["sick", "dead"], ["wait"]), "bob": tether.Path(["sick", "well"], ["wait"])}
+    >>> audit = tether.audit(types, log, m=1)
+    >>> print(audit)
+    2 episodes. In 1 of them, something else would have been better in expectation; the mean gain over all is 0.3143.
+    Of the type they say, on average: frail 50 %, robust 50 %. In 2 of them one type is at least 90 % likely.
+    >>> audit.rows[0].episode, audit.rows[0].instead
+    ('ann', 'treat')
+    """
+
+    rows: tuple[TypedRow, ...]
+    broken: Mapping[Any, str]
+    types: Types
+    k: int | None
+    m: int
+
+    def sentences(self) -> list[str]:
+        """What there was to gain, and what the episodes say of the types."""
+        n = len(self.rows)
+        if not n:
+            return ["No episode could be answered."]
+        some = sum(row.gain > 0 for row in self.rows)
+        gain = float(np.mean([row.gain for row in self.rows]))
+        said = [
+            f"{counted(n, 'episode')}. In {some} of them, something else would have been better in expectation; the "
+            f"mean gain over all is {number(gain)}."
+        ]
+        mean = {name: float(np.mean([row.posterior[name] for row in self.rows])) for name in self.types.models}
+        sure = sum(max(row.posterior.values()) >= 0.9 - 1e-12 for row in self.rows)
+        said.append(
+            f"Of the type they say, on average: {', '.join(f'{name} {percent(one)}' for name, one in mean.items())}. "
+            f"In {sure} of them one type is at least 90 % likely."
+        )
+        unsure = sum(not row.exact for row in self.rows)
+        if unsure:
+            said.append(f"In {unsure} of them there may be a better plan than the one that was found.")
+        if self.broken:
+            said.append(f"{counted(len(self.broken), 'episode')} could not be answered.")
+        return said
+
+    def to_arrow(self) -> pyarrow.Table:
+        """One row for each episode, with a column for each type; names as text."""
+        import pyarrow as pa
+
+        columns: dict[str, Any] = {"episode": [str(row.episode) for row in self.rows]}
+        for field in ("steps", "observed", "value", "gain", "exact", "step"):
+            columns[field] = [getattr(row, field) for row in self.rows]
+        for field in ("did", "instead"):
+            columns[field] = [None if getattr(row, field) is None else str(getattr(row, field)) for row in self.rows]
+        columns |= {f"P({name})": [row.posterior[name] for row in self.rows] for name in self.types.models}
+        return pa.table(columns)
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences())
+
+    def __repr__(self) -> str:
+        some = sum(row.gain > 0 for row in self.rows)
+        return f"<TypedAudit: {counted(len(self.rows), 'episode')}, m = {self.m}; something to gain in {some}>"
+
+
+def audit_of_types(
+    types: Any,
+    episodes: Any,
+    k: int | None,
+    m: int,
+    about: Mapping[str, Any],
+    strict: bool,
+    progress: Callable[[int, int], None] | None,
+    **refused: Any,
+) -> TypedAudit:
+    """Answer every episode, one after the other; ``refused`` are arguments that only an audit of one model has."""
+    if not isinstance(types, Types):
+        raise QueryError(f"expected a tether.MDP, not {type(types).__name__}: tether.MDP.from_arrays(P, R), …")
+    some = [name for name, value in refused.items() if value]
+    if some:
+        raise QueryError(f"{some[0]}= is not for types: leave it out")
+    found, broken = [], {}
+    log = _log(episodes)
+    for done, (name, path) in enumerate(log.items(), start=1):
+        try:
+            found.append(_row(name, TypedRecord(types, path), k, m, about))
+        except PathError as error:
+            if strict:
+                raise
+            broken[name] = str(error)
+        if progress is not None:
+            progress(done, len(log))
+    found.sort(key=lambda row: -row.gain)
+    return TypedAudit(tuple(found), broken, types, k, m)
+
+
+def _row(name: Any, cf: TypedRecord, k: int | None, m: int, about: Mapping[str, Any]) -> TypedRow:
+    plan = TypedPlanRecord.of(cf, k, m, about["rule"], about["influence"], about["objective"], about["minimise"], 0.0)
+    step = did = instead = None
+    if plan.gain > 0:
+        for t in range(cf.T):
+            action = plan.action(cf.path.states[: t + 1])  # until the first change the observed path is replayed
+            if action != cf.path.actions[t]:
+                step, did, instead = t, cf.path.actions[t], action
+                break
+    return TypedRow(
+        name, cf.T, plan.observed_value, plan.value, plan.gain, plan.exact, cf.posterior, step, did, instead
+    )
+
+
+def _log(episodes: Any) -> Mapping[Any, Path]:
+    if isinstance(episodes, Episodes):
+        return episodes
+    if isinstance(episodes, Mapping) and all(isinstance(one, Path) for one in episodes.values()):
+        return dict(episodes)
+    if isinstance(episodes, Iterable) and not isinstance(episodes, str | bytes | Mapping):
+        listed = list(episodes)
+        if all(isinstance(one, Path) for one in listed):
+            return dict(enumerate(listed))
+    from tether.io.logs import read_episodes
+
+    if isinstance(episodes, str) or hasattr(episodes, "__fspath__"):
+        return read_episodes(episodes)
+    raise QueryError("expected Episodes, paths, or the name of a log")

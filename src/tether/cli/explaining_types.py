@@ -1,0 +1,126 @@
+"""``tether explain TYPES PATH``: an individual whose type was never recorded."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tether.cli.doing import LIMITS, READING
+
+if TYPE_CHECKING:
+    from tether.cli.options import Episode, PlanOptions
+    from tether.explanation.typed_explanation import TypedExplanation
+    from tether.model.several_types import Types
+
+__all__ = ["about_types", "explain_types", "shares_of", "sources_of"]
+
+
+def sources_of(_ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """The models of types, from options written ``NAME=MODEL``."""
+    found = {}
+    for value in values:
+        name, equals, model = value.partition("=")
+        if not (name and equals and model):
+            raise click.BadParameter(f"{value!r}: expected NAME=MODEL, as in diabetic=diabetic.csv", param=param)
+        found[name] = model
+    return found
+
+
+def shares_of(_ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, float] | None:
+    """How likely types are, from options written ``NAME=SHARE``; None without any."""
+    found = {}
+    for value in values:
+        name, _, share = value.rpartition("=")
+        try:
+            found[name] = float(share)
+        except ValueError:
+            name = ""
+        if not name:
+            raise click.BadParameter(f"{value!r}: expected NAME=SHARE, as in diabetic=0.2", param=param)
+    return found or None
+
+
+def about_types(episode: Episode, types: dict[str, str], prior: dict[str, float] | None) -> bool:
+    """Whether the question is about types: MODEL is a directory, or ``--type`` was given."""
+    if types or os.path.isdir(episode.model):
+        return True
+    if prior is not None:
+        raise click.UsageError("--prior is about types: give --type NAME=MODEL, or a directory of types as MODEL.")
+    return False
+
+
+def explain_types(
+    episode: Episode,
+    limits: PlanOptions,
+    types: dict[str, str],
+    prior: dict[str, float] | None,
+    certificate: bool,
+    as_json: bool,
+    refused: dict[str, Any],
+) -> None:
+    """Print the best plan for somebody who does not see the type."""
+    from tether.cli.json_output import print_json
+    from tether.cli.screen import progress
+    from tether.explanation.typed_explanation import typed_data
+    from tether.io.sources import open_path
+    from tether.objects.counterfactual_object import counterfactual
+
+    given = [name for name, value in refused.items() if value]
+    if given:
+        raise click.UsageError(f"{given[0]} is not for types: leave it out.")
+    source = episode.model if types else episode.path
+    if source is None or (types and episode.path is not None):
+        raise click.UsageError(
+            "expected PATH alone after --type, or TYPES PATH: a directory of types, and what happened."
+        )
+    with progress() as say:
+        say("reading the models of the types", READING)
+        opened = _opened(episode, types, prior)
+        path = open_path(source, _first(opened), **episode.reading_path)
+        say("planning", LIMITS)
+        about = {"rule": limits.rule, "influence": limits.influence, **limits.judging}
+        plan = counterfactual(opened, path).plan(limits.k, limits.m, **about)
+        explanation = plan.explain(certificate=certificate)
+    if as_json:
+        print_json("explain", model=episode.model, path=source, **typed_data(explanation))
+        return
+    _print(explanation)
+
+
+def _opened(episode: Episode, types: dict[str, str], prior: dict[str, float] | None) -> Types:
+    from tether.io.finding import find_name
+    from tether.io.typed_models import open_types, read_types
+
+    reading = episode.reading
+    found = open_types(types, prior, **reading) if types else read_types(episode.model, prior, **reading)
+    if episode.discount is not None:
+        found = found.with_objective(discount=episode.discount)
+    if episode.final_reward:
+        states = _first(found).states
+        worth = {find_name(states, word, "state"): value for word, value in episode.final_reward.items()}
+        found = found.with_objective(final_reward=worth)
+    return found
+
+
+def _first(types: Types) -> Any:
+    return next(iter(types.models.values()))
+
+
+def _print(explanation: TypedExplanation) -> None:
+    from tether._foundation.words import percent, shown
+    from tether.cli.screen import plain_table, put
+
+    put(*explanation.sentences(shown), "")
+    names = list(explanation.plan.cf.types.models)
+    table = plain_table("t", "observed", "did", "plan does", *(f"P({name})" for name in names), right=[0])
+    for step in explanation.steps:
+        where = "" if step.planned_state == step.state else f" in {shown(step.planned_state)}"
+        mark = "* " if step.planned != step.action and step.changed > 0 else "  "
+        shares = [percent(step.types[name]) for name in names]
+        table.add_row(
+            str(step.t), shown(step.state), shown(step.action), f"{mark}{shown(step.planned)}{where}", *shares
+        )
+    put(table)
+    put("* the action changes. P: how likely the type is before the step, by what happened so far.", style="dim")

@@ -1,0 +1,117 @@
+"""``tether what-if``: exactly what would have followed from other actions at some steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tether.cli.json_output import print_json
+from tether.cli.options import Episode, about_an_episode, as_json, with_names, with_property, with_rule
+
+__all__ = ["what_if"]
+
+
+@click.command(
+    "what-if",
+    epilog="""\b
+Examples:
+  tether what-if case:ward --at 3=treat
+  tether what-if case:sepsis --at 2=antibiotics --best-from 3
+  tether what-if model.csv log.csv#17 --time hour --at 24.2=treat""",
+)
+@about_an_episode
+@click.option(
+    "--at",
+    multiple=True,
+    metavar="STEP=ACTION",
+    help="Another action at a step; with --time, at the log's own hour. May be repeated.",
+)
+@click.option("--best-from", type=click.IntRange(min=0), help="From this step on the best actions, without a tether.")
+@with_rule
+@with_property
+@with_names
+@as_json
+def what_if(
+    episode: Episode,
+    at: tuple[str, ...],
+    best_from: int | None,
+    rule: Any,
+    influence: Any,
+    objective: Any,
+    episode_name: str | None,
+    step_name: str | None,
+    as_json: bool,
+) -> None:
+    """What would have followed from other actions, exactly?
+
+    Everything else is done as it was. First the answer in sentences, with the shortest tether that allows it; then a
+    table with one row per step.
+    """
+    from tether.cli.screen import put
+    from tether.cli.steps_table import legend, steps_table
+    from tether.explanation.about_episode import left_to_chance
+    from tether.explanation.answer_data import objective_data
+
+    cf, hours = episode.replay(), episode.hours()
+    chosen = dict(_chosen(words, cf, hours) for words in at)
+    if not chosen and best_from is None:
+        raise click.UsageError("What is to be different? --at STEP=ACTION, or --best-from STEP.")
+    asked = cf.what_if(chosen, best_from, rule=rule, influence=influence, objective=objective)
+    if as_json:
+        print_json(
+            "what-if",
+            **episode.named,
+            at=[{"t": t, "action": action} for t, action in sorted(chosen.items())],
+            best_from=best_from,
+            rule=rule,
+            influence=str(influence),
+            **objective_data(objective),
+            value=asked.value,
+            observed_value=asked.observed_value,
+            gain=asked.gain,
+            changes=asked.changes,
+            needed_k=asked.needed_k,
+            outcomes=asked.outcomes(),
+            certificate=asked.certificate,
+            steps=asked.steps,
+            sentences=asked.sentences(str),
+        )
+        return
+    nouns = episode.nouns(episode_name, step_name)
+    if hours is not None:
+        put("; ".join(f"{nouns.step} {hours[t]:g} (step {t})" for t in sorted(chosen)) + ":", "")
+    put(*map(nouns, asked.sentences(episode.name)))
+    if asked.certificate is not None:
+        put(nouns(asked.certificate.sentence))
+    luck = left_to_chance(cf if objective is None else asked.policy.world, asked.outlook.chain)
+    noun = "t" if nouns.step == "step" else nouns.step
+    put("", steps_table(asked.steps, "what if", luck, episode.name, noun, hours))
+    put(legend(asked.steps, objective, luck), style="dim")
+
+
+def _chosen(words: str, cf: Any, hours: list[float] | None) -> tuple[int, Any]:
+    """A step and an action from ``3=treat``; with hours, from ``24.2=treat``."""
+    from tether.io.sources import find_name
+
+    when, sign, action = words.partition("=")
+    try:
+        time = float(when)
+    except ValueError:
+        sign = ""
+    if not sign or not action.strip():
+        raise click.BadParameter(f"{words!r} is not of the form STEP=ACTION, as in 3=treat.", param_hint="--at")
+    if hours is None:
+        if time != int(time) or not 0 <= time < cf.T:
+            raise click.BadParameter(
+                f"there is no step {when}: the steps are 0 to {cf.T - 1}. For the log's own times, name their column: "
+                "--time COLUMN.",
+                param_hint="--at",
+            )
+        t = int(time)
+    elif time not in hours[: cf.T]:
+        known = ", ".join(f"{hour:g}" for hour in hours[: min(cf.T, 8)])
+        raise click.BadParameter(f"there is no time {when}; the times are {known} …", param_hint="--at")
+    else:
+        t = hours.index(time)
+    return t, find_name(cf.mdp.actions, action.strip(), "action")

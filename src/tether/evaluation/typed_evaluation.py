@@ -1,0 +1,113 @@
+"""What a policy leads to for an individual whose type was never recorded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tether._foundation.arrow import Tabular
+from tether._foundation.words import with_spread
+from tether.errors import QueryError
+from tether.evaluation.evaluate import Evaluation, evaluate_policy
+from tether.influence.one_step import Influence
+from tether.model.properties import Property
+from tether.plan.typed_plan import TypedPlanRecord
+from tether.plan.typed_record import TypedRecord
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["TypedEvaluation", "evaluate_typed", "evaluate_typed_plan"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TypedEvaluation(Tabular):
+    """Exactly what to expect under a policy that does not see the type.
+
+    Attributes
+    ----------
+    value : float
+        The expected return, or the chance of the property, averaged over the types.
+    std : float or None
+        The standard deviation of the return, also from not knowing the type; None for a plan of several types.
+    values : mapping of name to float
+        For each type that the episode leaves possible.
+    shares : mapping of name to float
+        How likely each is.
+    by_type : mapping of name to Evaluation
+        All that is to be expected for each type; empty for a plan of several types.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> types = tether.Types({"any": case.mdp}, prior={"any": 1.0})
+    >>> tether.counterfactual(types, case.path).evaluate("observed")
+    <TypedEvaluation: value -38 ± 0; any -38>
+    """
+
+    value: float
+    std: float | None
+    values: Mapping[str, float]
+    shares: Mapping[str, float]
+    by_type: Mapping[str, Evaluation]
+    over_time: tuple[Mapping[Any, float], ...]
+
+    def distribution(self, t: int) -> dict[Any, float]:
+        """States that can be at time t = 0 … T, and their probabilities.
+
+        Examples
+        --------
+        >>> import tether
+        >>> toy = tether.cases.toy()
+        >>> types = tether.Types({"any": toy.mdp}, prior={"any": 1.0})
+        >>> tether.counterfactual(types, toy.path).evaluate("observed").distribution(1)
+        {'s2': 1.0}
+        """
+        if not 0 <= t < len(self.over_time):
+            raise QueryError(f"t must be from 0 to {len(self.over_time) - 1}, not {t!r}")
+        return dict(self.over_time[t])
+
+    def to_arrow(self) -> pyarrow.Table:
+        """One row for each type: type, probability, value."""
+        import pyarrow as pa
+
+        names = list(self.values)
+        return pa.table({
+            "type": names, "probability": [self.shares[name] for name in names],
+            "value": [self.values[name] for name in names],
+        })  # fmt: skip
+
+    def __repr__(self) -> str:
+        value = f"{self.value:.4g}" if self.std is None else with_spread(self.value, self.std)
+        return f"<TypedEvaluation: value {value}; {', '.join(f'{z} {one:.4g}' for z, one in self.values.items())}>"
+
+
+def evaluate_typed(
+    cf: TypedRecord, policy: Any, influence: str | Influence, objective: Property | None
+) -> TypedEvaluation:
+    """A policy evaluated for each type."""
+    if isinstance(policy, TypedPlanRecord):
+        raise QueryError("a plan of several types depends on what was met before: ask plan.evaluate()")
+    found = {name: evaluate_policy(one, policy, influence, objective) for name, one in cf.by_type.items()}
+    shares = {name: cf.posterior[name] for name in found}
+    mean = sum(shares[name] * one.mean for name, one in found.items())
+    square = sum(shares[name] * (one.std**2 + (one.mean - mean) ** 2) for name, one in found.items())
+    over_time: list[dict[Any, float]] = []
+    for t in range(cf.T + 1):
+        total: dict[Any, float] = {}
+        for name, one in found.items():
+            for state, chance in zip(*one.distribution(t), strict=True):
+                total[state] = total.get(state, 0.0) + shares[name] * float(chance)
+        over_time.append(total)
+    values = {name: one.mean for name, one in found.items()}
+    return TypedEvaluation(mean, math.sqrt(square), values, shares, found, tuple(over_time))
+
+
+def evaluate_typed_plan(plan: TypedPlanRecord) -> TypedEvaluation:
+    """The plan followed for each type."""
+    over_time = tuple(plan.distribution(t) for t in range(plan.cf.T + 1))
+    shares = {name: plan.cf.posterior[name] for name in plan.cf.possible}
+    return TypedEvaluation(plan.value, None, plan.values, shares, {}, over_time)

@@ -1,0 +1,142 @@
+"""Which decisions mattered, for an individual whose type was never recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tether._foundation.arrow import Tabular, name_array
+from tether._foundation.rounding import gain_of
+from tether._foundation.words import number
+from tether.explanation.decisions import decide
+from tether.model.properties import Property
+from tether.plan.typed_record import TypedRecord
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["TypedDecision", "TypedDecisions", "typed_decisions"]
+
+
+@dataclass(frozen=True, slots=True)
+class TypedDecision:
+    """One action at one step: what would have followed, had only this action been different.
+
+    Attributes
+    ----------
+    t : int
+    state, action : name
+    is_observed : bool
+    value : float or None
+        Averaged over the types; None where, for some type, an observed action is not available later.
+    gain : float or None
+    values : mapping of name to float
+        For each type; empty if there is no value.
+    best_for : tuple of str
+        The types for which no other action at this step is better.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> types = tether.Types({"any": case.mdp}, prior={"any": 1.0})
+    >>> row = tether.counterfactual(types, case.path).decisions().at(0)[1]
+    >>> row.action, row.gain, row.best_for
+    ('V_I', 37.0, ('any',))
+    """
+
+    t: int
+    state: Any
+    action: Any
+    is_observed: bool
+    value: float | None
+    gain: float | None
+    values: Mapping[str, float]
+    best_for: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TypedDecisions(Tabular):
+    """Every step of an episode and every action available there; made by `TypedCounterfactual.decisions`.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> types = tether.Types({"any": case.mdp}, prior={"any": 1.0})
+    >>> decisions = tether.counterfactual(types, case.path).decisions()
+    >>> decisions, decisions.largest().action
+    (<TypedDecisions: 7 steps, 21 actions>, 'V_I')
+    >>> print(decisions.sentences(str)[0])
+    The change that would have helped most: V_I instead of NIL at step 0; -1 is expected instead of -38.
+    """
+
+    rows: tuple[TypedDecision, ...]
+    observed_value: float
+    minimise: bool = False
+
+    def at(self, t: int) -> tuple[TypedDecision, ...]:
+        """The actions of a step."""
+        return tuple(row for row in self.rows if row.t == t)
+
+    def largest(self) -> TypedDecision | None:
+        """The change with the largest gain; None if none gains anything."""
+        some = [row for row in self.rows if row.gain is not None and row.gain > 0]
+        return max(some, key=lambda row: row.gain or 0.0, default=None)
+
+    def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
+        """Which change would have helped most, and whom."""
+        most = self.largest()
+        if most is None:
+            return ["No single change would have helped."]
+        done = next(row for row in self.at(most.t) if row.is_observed)
+        said = [
+            f"The change that would have helped most: {name(most.action)} instead of {name(done.action)} at step "
+            f"{most.t}; {number(most.value or 0.0)} is expected instead of {number(self.observed_value)}."
+        ]
+        others = [z for z in most.values if z not in most.best_for]
+        if others:
+            said.append(f"For the type {' and the type '.join(others)}, something else would have been better there.")
+        return said
+
+    def to_arrow(self) -> pyarrow.Table:
+        """One row for each step and action: t, state, action, is_observed, value, gain, and the value for each type."""
+        import pyarrow as pa
+
+        names = sorted({name for row in self.rows for name in row.values})
+        columns: dict[str, Any] = {"t": [row.t for row in self.rows]}
+        columns["state"] = name_array([row.state for row in self.rows], list({row.state: None for row in self.rows}))
+        columns["action"] = name_array([row.action for row in self.rows], list({row.action: None for row in self.rows}))
+        for field in ("is_observed", "value", "gain"):
+            columns[field] = [getattr(row, field) for row in self.rows]
+        columns |= {f"value, {name}": [row.values.get(name) for row in self.rows] for name in names}
+        return pa.table(columns)
+
+    def __repr__(self) -> str:
+        steps = len({row.t for row in self.rows})
+        return f"<TypedDecisions: {steps} step{'' if steps == 1 else 's'}, {len(self.rows)} actions>"
+
+
+def typed_decisions(cf: TypedRecord, objective: Property | None, minimise: bool) -> TypedDecisions:
+    """The decisions of each type, averaged."""
+    by_type = {name: decide(one, objective, 1, "definition", "support", minimise) for name, one in cf.by_type.items()}
+    observed = sum(cf.posterior[name] * one.observed_value for name, one in by_type.items())
+    best: dict[tuple[str, int], float] = {}
+    for name, one in by_type.items():
+        for row in one.rows:
+            if row.gain is not None:
+                best[name, row.t] = max(best.get((name, row.t), row.gain), row.gain)
+    rows = []
+    for of_types in zip(*(one.rows for one in by_type.values()), strict=True):
+        first, known = of_types[0], [row.value for row in of_types]
+        about = first.t, first.state, first.action, first.is_observed
+        if any(value is None for value in known):
+            rows.append(TypedDecision(*about, None, None, {}))
+            continue
+        values = {name: float(value or 0.0) for name, value in zip(by_type, known, strict=True)}
+        value = sum(cf.posterior[name] * one for name, one in values.items())
+        gains = {name: row.gain or 0.0 for name, row in zip(by_type, of_types, strict=True)}
+        best_for = tuple(name for name, gain in gains.items() if gain >= best[name, first.t] - 1e-12)
+        rows.append(TypedDecision(*about, value, gain_of(value, observed, minimise), values, best_for))
+    return TypedDecisions(tuple(rows), observed, minimise)

@@ -1,0 +1,241 @@
+"""A plan for an individual whose type was never recorded, beside what happened: step by step and in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tether._foundation.arrow import Tabular, name_array
+from tether._foundation.markup import html_table, paragraphs
+from tether._foundation.words import number, percent
+from tether.evaluation.typed_certificate import TypedCertificate, typed_certificate
+from tether.plan.typed_plan import TypedPlanRecord
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["TypedExplanation", "TypedStep", "explain_typed", "typed_data"]
+
+
+@dataclass(frozen=True, slots=True)
+class TypedStep:
+    """One step of an episode beside a plan.
+
+    Attributes
+    ----------
+    t : int
+    state, action : name
+        What was observed and what was done.
+    planned_state : name
+        Where the plan is most likely then.
+    planned : name
+        What it does there.
+    chance : float
+        How likely it is there.
+    changed : float
+        How likely the plan changes the action at this step.
+    luck, of_type : float
+        How much the episode changes what is to be expected of ``planned`` (`TypedCounterfactual.strength`).
+    types : mapping of name to float
+        What the episode up to this step says of the type.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> types = tether.Types({"any": case.mdp}, prior={"any": 1.0})
+    >>> step = tether.counterfactual(types, case.path).plan(k=8, m=1).explain().steps[0]
+    >>> step.action, step.planned, step.changed
+    ('NIL', 'V_I', 1.0)
+    """
+
+    t: int
+    state: Any
+    action: Any
+    planned_state: Any
+    planned: Any
+    chance: float
+    changed: float
+    luck: float
+    of_type: float
+    types: Mapping[str, float]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TypedExplanation(Tabular):
+    """What should have been done for somebody whose type was never recorded; made by `TypedPlan.explain`.
+
+    Attributes
+    ----------
+    plan : TypedPlan
+    certificate : TypedCertificate or None
+        What holds under other causal models; None if it was not asked for, and for a property.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> types = tether.Types({"any": case.mdp}, prior={"any": 1.0})
+    >>> found = tether.counterfactual(types, case.path).plan(k=8, m=1).explain()
+    >>> found.changes[0].t, found.changes[0].planned
+    (0, 'V_I')
+    >>> print(found.sentences(str)[1])
+    With at most 1 change: at step 0, V_I instead of NIL.
+    """
+
+    plan: TypedPlanRecord
+    certificate: TypedCertificate | None
+
+    @cached_property
+    def steps(self) -> tuple[TypedStep, ...]:
+        """The steps, one after the other."""
+        plan, cf, found = self.plan, self.plan.cf, []
+        mdp = plan.vectors.models[0]
+        for t in range(cf.T):
+            nodes = [(float(mass @ cf.shares), node) for node, mass in plan.occupancy[t].items()]
+            total = sum(chance for chance, _ in nodes)
+            changed = sum(
+                chance * plan.vectors.changes(t, node.state, plan.vectors.choice(t, *node).action)
+                for chance, node in nodes
+            ) if plan.vectors.counts else sum(
+                chance * (mdp.actions[plan.vectors.choice(t, *node).action] != cf.path.actions[t])
+                for chance, node in nodes
+            )  # fmt: skip
+            chance, node = max(nodes, key=lambda one: (one[0], -one[1].state))
+            state, action = mdp.states[node.state], mdp.actions[plan.vectors.choice(t, *node).action]
+            luck, of_type = (cf.strength(t, state, action, which) for which in ("luck", "type"))
+            types = {name: float(shares[t]) for name, shares in cf.posterior_over_time.items()}
+            numbers = chance / total, changed / total, luck, of_type
+            found.append(TypedStep(t, cf.path.states[t], cf.path.actions[t], state, action, *numbers, types))
+        return tuple(found)
+
+    @property
+    def changes(self) -> tuple[TypedStep, ...]:
+        """The steps at which the plan changes the action where it most likely is."""
+        return tuple(step for step in self.steps if step.planned != step.action and step.changed > 0.0)
+
+    def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
+        """What the episode says of the type; what should have been done, and for whom; and how sure that is."""
+        said = [
+            self._types(),
+            self._change(name),
+            self._value(),
+            self._interval(),
+            self._strength(name),
+            self._bracket(),
+        ]
+        if self.certificate is not None:
+            said.append(str(self.certificate))
+        return [sentence for sentence in said if sentence]
+
+    def _types(self) -> str:
+        cf = self.plan.cf
+        name, after = max(cf.posterior.items(), key=lambda one: one[1])
+        before = cf.types.prior(cf.path.states[0])[name]
+        return f"What happened makes {name} {percent(after)} likely; before it was {percent(before)}."
+
+    def _change(self, name: Callable[[Any], str]) -> str:
+        limit = f"With at most {self.plan.m} change{'' if self.plan.m == 1 else 's'}"
+        if self.plan.gain == 0.0 or not self.changes:
+            return f"{limit}, nothing is expected to be better than what was done."
+        first, *more = self.changes
+        later = f"; later steps depend on what is met ({len(more)} more likely to change)" if more else ""
+        return f"{limit}: at step {first.t}, {name(first.planned)} instead of {name(first.action)}{later}."
+
+    def _value(self) -> str:
+        plan = self.plan
+        if plan.gain == 0.0:
+            return ""
+        shown = percent if plan.objective is not None else number
+        what = "The expected return" if plan.objective is None else f"The chance that {plan.objective.in_words}"
+        of_types = ", ".join(f"{shown(value)} for {name}" for name, value in plan.values.items())
+        each = f": {of_types}" if len(plan.values) > 1 else ""
+        return f"{what} is then {shown(plan.value)} instead of {shown(plan.observed_value)}{each}."
+
+    def _interval(self) -> str:
+        ends = self.plan.prior_interval
+        if ends is None:
+            return ""
+        first = self.plan.cf.possible[0]
+        low, high = ends
+        if low <= 0.0 and high >= 1.0:
+            return f"The advice is the same, however frequent {first} is."
+        return (
+            f"The advice is the same if, before the episode, {first} is from {percent(low)} to {percent(high)} likely."
+        )
+
+    def _strength(self, name: Callable[[Any], str]) -> str:
+        if not self.changes:
+            return ""
+        step = self.changes[0]
+        return (
+            f"The luck of step {step.t} moves {percent(step.luck)} of what is to be expected of {name(step.planned)}; "
+            f"what the episode says of the type moves {percent(step.of_type)}."
+        )
+
+    def _bracket(self) -> str:
+        if self.plan.exact:
+            return ""
+        return (
+            "This may not be the best plan: there are too many ways to act to compare all. The best is between "
+            f"{number(self.plan.value)} and {number(self.plan.best_possible)}."
+        )
+
+    def to_arrow(self) -> pyarrow.Table:
+        """One row per step, with the fields of `TypedStep`, and a column for each type."""
+        import pyarrow as pa
+
+        mdp, steps = self.plan.vectors.models[0], self.steps
+        columns: dict[str, Any] = {"t": [step.t for step in steps]}
+        for field in ("state", "planned_state"):
+            columns[field] = name_array([getattr(step, field) for step in steps], mdp.states)
+        for field in ("action", "planned"):
+            columns[field] = name_array([getattr(step, field) for step in steps], mdp.actions)
+        for field in ("chance", "changed", "luck", "of_type"):
+            columns[field] = [getattr(step, field) for step in steps]
+        columns |= {f"P({name})": [step.types[name] for step in steps] for name in self.plan.cf.types.models}
+        return pa.table(columns)
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences(str))
+
+    def __repr__(self) -> str:
+        return (
+            f"<TypedExplanation: {len(self.steps)} steps, {len(self.changes)} changed, gain {number(self.plan.gain)}>"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (one.t, one.state, one.action, one.planned_state, one.planned, f"{one.changed:.2f}") for one in self.steps
+        ]
+        head = ("t", "observed", "did", "plan is in", "plan does", "changed")
+        return paragraphs(self.sentences(str)) + html_table(head, rows)
+
+
+def explain_typed(plan: TypedPlanRecord, certificate: bool = True) -> TypedExplanation:
+    """A plan beside what happened."""
+    found = typed_certificate(plan) if certificate and plan.objective is None else None
+    return TypedExplanation(plan, found)
+
+
+def typed_data(explanation: TypedExplanation) -> dict[str, Any]:
+    """The answer as plain data, for JSON."""
+    plan, cf = explanation.plan, explanation.plan.cf
+    return {
+        "sentences": explanation.sentences(str),
+        "k": plan.k,
+        "m": plan.m,
+        "value": plan.value,
+        "observed_value": plan.observed_value,
+        "gain": plan.gain,
+        "exact": plan.exact,
+        "best_possible": plan.best_possible,
+        "values": plan.values,
+        "prior": cf.types.prior(cf.path.states[0]),
+        "posterior": cf.posterior,
+        "prior_interval": plan.prior_interval,
+        "certificate": explanation.certificate,
+        "steps": explanation.steps,
+    }

@@ -1,0 +1,122 @@
+"""Mistake or luck for an individual whose type was never recorded: what could be known, also of the type.
+
+Those who decided saw the states, and what these say of the type. With b_t the probability of each type after s_0 … s_t,
+
+    V_t(s, b) = max over a of Q_t(s, b, a)          Q_t(s, b, a) = Σ_z b(z)·(R_z + γ·Σ_j P_z(j|s,a)·V_{t+1}(j, b'))
+
+where b' is b after a led to j. The mistake at t is V_t(s_t, b_t) - Q_t(s_t, b_t, a_t); the rest is luck.
+Where types earn different rewards, what was earned is averaged over what the whole episode says of the type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tether._foundation.arrays import Floats, Ints
+from tether.errors import QueryError
+from tether.evaluation.outcomes import outcome_of
+from tether.explanation.mistakes import Review, ReviewedStep
+from tether.model.properties import Property
+from tether.observation.changes import nothing_to_change
+from tether.observation.earned import model_return, step_rewards
+from tether.plan.hidden_types import MOST, TypedValues
+from tether.plan.objective import negated_model
+from tether.plan.resting import asked_model
+from tether.plan.typed_plan import worlds
+from tether.plan.typed_record import TypedRecord
+
+__all__ = ["TypedReview", "review_typed"]
+
+_NO_ACTION = -1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TypedReview(Review):
+    """Mistake or luck, judged by the best without seeing the type; made by `TypedCounterfactual.review`.
+
+    Its numbers, sentences and figure are those of `tether.records.Review`. There is no foreseeable gain, and no
+    strength of a hidden cause that comes anew at each step: a type is a hidden cause that stays.
+
+    Examples
+    --------
+    >>> import tether
+    >>> case = tether.cases.grid_world()
+    >>> types = tether.Types({"any": case.mdp}, prior={"any": 1.0})
+    >>> print(tether.counterfactual(types, case.path).review().headline())
+    3 mistakes cost 1,320, most of it at step 2
+    """
+
+    @property
+    def gamma_star(self) -> float | None:  # type: ignore[override]
+        """None: a hidden cause of one step is not what was asked."""
+        return None
+
+
+def review_typed(cf: TypedRecord, objective: Property | None, minimise: bool) -> TypedReview:
+    """What decisions cost by what could be known, and what chance did."""
+    replayed = worlds(cf, objective, minimise)
+    seen, T = replayed[0].observation, cf.T
+    models = [asked_model(cf.types.bare(name), objective)[0] for name in cf.types.models]
+    models = [negated_model(mdp) for mdp in models] if minimise else models
+    beliefs = np.stack([cf.posterior_over_time[name] for name in cf.types.models], axis=1)
+    values = TypedValues(models, seen, beliefs[0], T)
+    if not values.exact:
+        raise QueryError(
+            f"a review of {len(models)} types needs more than {MOST} ways to act in some state: review fewer types, or "
+            "a shorter episode"
+        )
+    sign, form, discount = -1.0 if minimise else 1.0, models[0].form, models[0].discount
+    earned = np.array([step_rewards(one.mdp, seen) for one in replayed]).T @ cf.shares
+    steps = []
+    for t in range(T):
+        s, after = int(seen.states[t]), int(seen.states[t + 1])
+        pairs = np.arange(form.pair_start[s], form.pair_start[s + 1])
+        worth = _of_pairs(values, t, pairs, beliefs[t])
+        own = int(np.flatnonzero(pairs == seen.pairs[t])[0])
+        mistake = float(worth.max() - worth[own])
+        mistake = 0.0 if mistake <= 1e-11 * max(1.0, float(np.abs(worth).max())) else mistake
+        best = int(pairs[own if mistake == 0.0 else int(np.argmax(worth))])
+        luck = 0.0
+        if after >= 0:
+            luck = float(earned[t] + discount * _best(values, t + 1, after, beliefs[t + 1]) - worth[own])
+        over = bool(nothing_to_change(form, np.array([s]), _NO_ACTION)[0])
+        done, better = cf.path.actions[t], models[0].actions[int(form.pair_action[best])]
+        about = (None, None) if over else (done, better)
+        numbers = sign * float(worth.max()), mistake, luck, discount**t, float(mistake > 0.0)
+        steps.append(ReviewedStep(t, models[0].states[s], *about, *numbers))
+    mistakes, luck = (sum(step.weight * getattr(step, what) for step in steps) for what in ("mistake", "luck"))
+    ending = None if seen.states[T] < 0 else outcome_of(models[0], int(seen.states[T]))
+    return TypedReview(
+        mdp=cf.types.bare(cf.possible[0]),
+        against="best",
+        objective=objective,
+        minimise=minimise,
+        horizon=T,
+        expected=steps[0].expected,
+        mistakes=mistakes,
+        claimed=mistakes,
+        luck=luck,
+        observed=sign * float(cf.shares @ [model_return(one.mdp, seen) for one in replayed]),
+        unlike=0.0,
+        steps=tuple(steps),
+        outcome=None if ending is None else ending.name,
+    )
+
+
+def _best(values: TypedValues, t: int, s: int, weights: Floats) -> float:
+    return float((values.vectors(t, s, 0) @ weights).max())
+
+
+def _of_pairs(values: TypedValues, t: int, pairs: Ints, belief: Floats) -> Floats:
+    """Q_t(s, b, a) of each action of a state."""
+    rows, found = values.step(t), []
+    for pair in pairs.tolist():
+        total = float(rows.reward[pair] @ belief)
+        for e in range(int(rows.row_start[pair]), int(rows.row_start[pair + 1])):
+            seen = belief * rows.probability[e]
+            if seen.any():
+                total += values.models[0].discount * _best(values, t + 1, int(rows.next_state[e]), seen)
+        found.append(total)
+    return np.array(found)

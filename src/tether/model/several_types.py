@@ -1,0 +1,143 @@
+"""`Types`: models of individuals of several types, where nobody recorded who is of which type."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from tether._foundation.words import percent
+from tether._foundation.writing import written
+from tether.errors import FileError, Problem, QueryError
+from tether.model.model_record import ModelRecord
+
+__all__ = ["LIST_OF_TYPES", "Types"]
+
+LIST_OF_TYPES = "types.json"
+"""The file of a directory of types that names them."""
+
+
+class Types:
+    """Models of several types of individuals, of which the log does not say who is which.
+
+    Parameters
+    ----------
+    models : mapping
+        The model of each type, by name. All have the same states and actions, and the same actions in each state.
+    prior : mapping
+        How likely each type is, before the episode is seen; a number, or a mapping from first states to numbers.
+
+    Examples
+    --------
+    >>> import tether
+    >>> def ward(dies):
+    ...     rows = [("sick", "wait", "dead", dies), ("sick", "wait", "sick", 1 - dies), ("sick", "treat", "well", 1.0)]
+    ...     return tether.MDP.from_table(*zip(*rows), terminal=["dead", "well"])
+    >>> types = tether.Types({"frail": ward(0.9), "robust": ward(0.1)}, prior={"frail": 0.2, "robust": 0.8})
+    >>> types
+    <Types: frail 20 %, robust 80 %>
+    >>> cf = tether.counterfactual(types, tether.Path(["sick", "sick", "dead"], ["wait", "wait"]))
+    >>> {name: round(share, 2) for name, share in cf.posterior.items()}
+    {'frail': 0.2, 'robust': 0.8}
+    """
+
+    def __init__(self, models: Mapping[str, ModelRecord], prior: Mapping[str, Any]) -> None:
+        if not models:
+            raise QueryError("there must be at least one type: tether.Types({'a name': mdp}, prior={'a name': 1.0})")
+        if set(models) != set(prior):
+            raise QueryError(
+                f"prior must name the types {', '.join(map(repr, models))}, not {', '.join(map(repr, prior))}"
+            )
+        self.models, self._prior = dict(models), {name: prior[name] for name in models}
+        first = next(iter(models.values()))
+        for name, mdp in models.items():
+            same = tuple(mdp.states) == tuple(first.states) and tuple(mdp.actions) == tuple(first.actions)
+            same = same and np.array_equal(mdp.form.pair_start, first.form.pair_start)
+            if not same or not np.array_equal(mdp.form.pair_action, first.form.pair_action):
+                message = f"the model of type {name!r} has other states, or other actions, than the first"
+                raise QueryError(Problem(message, value=name, fix="build all models with the same names"))
+            if mdp.discount != first.discount:
+                raise QueryError(f"the model of type {name!r} has another discount than the first")
+        if not self.by_first_state:
+            self.prior(None)
+
+    @property
+    def by_first_state(self) -> bool:
+        """Whether the prior depends on the first state of an episode."""
+        return any(isinstance(share, Mapping) for share in self._prior.values())
+
+    def prior(self, state: Any) -> dict[str, float]:
+        """How likely each type is in an episode that begins in a state."""
+        found = {}
+        for name in self.models:
+            share = self._prior[name]
+            if isinstance(share, Mapping):
+                if state not in share:
+                    raise QueryError(Problem(f"prior says nothing of type {name!r} in state {state!r}", state))
+                share = share[state]
+            found[name] = float(share)
+        total = sum(found.values())
+        if min(found.values()) < 0 or abs(total - 1.0) > 1e-9:
+            raise QueryError(f"prior is not a distribution: {', '.join(f'{one:g}' for one in found.values())}")
+        return found
+
+    def with_objective(self, *, discount: float | None = None, final_reward: Any = None) -> Self:
+        """A copy with another objective: `tether.MDP.with_objective` of each model.
+
+        Examples
+        --------
+        >>> import tether
+        >>> mdp = tether.MDP.from_table(["sick"], ["wait"], ["well"], [1.0], terminal=["well"])
+        >>> types = tether.Types({"any": mdp}, prior={"any": 1.0}).with_objective(final_reward={"well": 1.0})
+        >>> tether.counterfactual(types, tether.Path(["sick", "well"], ["wait"])).plan().observed_value
+        1.0
+        """
+        changed = {
+            name: mdp.with_objective(discount=discount, final_reward=final_reward) for name, mdp in self.models.items()
+        }
+        return self._like(changed)
+
+    def _like(self, models: Mapping[str, ModelRecord]) -> Self:
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made.models = dict(models)
+        return made
+
+    def bare(self, name: str) -> ModelRecord:
+        """The model of a type as it is replayed: up to the end of the record, with probabilities as they are."""
+        return replace(self.models[name], counts=None, horizon=None)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write all models and the prior to a directory, for `tether.io.read_types` and ``tether explain``.
+
+        Examples
+        --------
+        >>> import tempfile, tether
+        >>> mdp = tether.cases.toy().mdp
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     tether.Types({"any": mdp}, prior={"any": 1.0}).save(folder)
+        ...     tether.io.read_types(folder)
+        <Types: any 100 %>
+        """
+        target = Path(folder)
+        if target.exists() and not target.is_dir():
+            raise FileError(Problem("types are saved to a directory, and this is a file", file=str(target)))
+        target.mkdir(parents=True, exist_ok=True)
+        listed, states = [], next(iter(self.models.values())).states
+        for i, (name, mdp) in enumerate(self.models.items()):
+            mdp.save(target / f"type-{i}.tether")
+            share = self._prior[name]
+            by_state = [share.get(state) for state in states] if isinstance(share, Mapping) else share
+            listed.append({"name": name, "model": f"type-{i}.tether", "prior": by_state})
+        with written(target / LIST_OF_TYPES) as partial:
+            partial.write_text(json.dumps({"types": listed}, indent=1), encoding="utf-8")
+
+    def __repr__(self) -> str:
+        if self.by_first_state:
+            return f"<Types: {', '.join(self.models)}; the prior depends on the first state>"
+        return f"<Types: {', '.join(f'{name} {percent(share)}' for name, share in self.prior(None).items())}>"

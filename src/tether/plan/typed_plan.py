@@ -1,0 +1,385 @@
+"""The best plan for an individual whose type was never recorded, and what it leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from tether._foundation.arrays import Floats
+from tether._foundation.arrow import Tabular
+from tether._foundation.checks import whole_number
+from tether._foundation.rounding import gain_of
+from tether._foundation.words import number
+from tether.conditioning.counterfactual_record import CounterfactualRecord
+from tether.errors import QueryError
+from tether.influence.one_step import Influence
+from tether.influence.rules import Rule
+from tether.model.properties import Property, make_property
+from tether.observation.earned import model_return
+from tether.plan.hidden_types import TypedValues
+from tether.plan.objective import asked, negated
+from tether.plan.tether_record import tether
+from tether.plan.typed_record import TypedRecord
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["Node", "TypedPlanRecord", "TypedSweep", "typed_sweep", "typed_values", "worlds"]
+
+
+class Node(NamedTuple):
+    """Where a plan can be: a state, the changes that are left, and which vector it follows."""
+
+    state: int
+    left: int
+    vector: int
+
+
+def worlds(cf: TypedRecord, objective: Property | None = None, minimise: bool = False) -> list[CounterfactualRecord]:
+    """The counterfactual MDP of each possible type in which the values are returns; negated with ``minimise``."""
+    make_property(objective)
+    found = [asked(one, objective, minimise) for one in cf.by_type.values()]
+    if not minimise:
+        return found
+    graphs = [negated(one.graph) for one in found]
+    return [replace(one, mdp=graph.mdp, graph=graph) for one, graph in zip(found, graphs, strict=True)]
+
+
+def typed_values(
+    cf: TypedRecord,
+    k: int | None,
+    m: int,
+    rule: Rule = "definition",
+    influence: str | Influence = "support",
+    objective: Property | None = None,
+    minimise: bool = False,
+    above: float = 0.0,
+    every_m: bool = False,
+) -> TypedValues:
+    """The vectors of all plans with at most m changes, within k for every type that is likelier than ``above``."""
+    if rule == "assured":
+        raise QueryError("rule 'assured' counts the steps of one type; for hidden types: 'definition', or another")
+    if not 0.0 <= above < 1.0:
+        raise QueryError(f"above is a probability from 0 to below 1, not {above!r}")
+    limits: list[Any] = []
+    if k is not None:
+        for one, share in zip(cf.by_type.values(), cf.shares, strict=True):
+            found = tether(one, rule, influence, objective, minimise).thresholds()
+            limits.append(found if share > above else None)
+    found = worlds(cf, objective, minimise)
+    graphs, models = [one.graph for one in found], [one.mdp for one in found]
+    k = 0 if k is None else k
+    return TypedValues(models, graphs[0].observation, cf.shares, m, graphs, limits, k, every_m)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TypedPlanRecord:
+    """The best plan for an individual whose type was never recorded; `tether.records.TypedPlan` has the questions.
+
+    Attributes
+    ----------
+    k, m : int
+    value, observed_value : float
+        What to expect of the plan, and of what was done, averaged over types: a return, or the chance of a property.
+    best_possible : float
+        No plan that does not see the type is worth more (with ``minimise``, less); ``value`` itself if it is ``exact``.
+    exact : bool
+    objective, minimise
+        What was asked for.
+
+    Examples
+    --------
+    >>> import tether
+    >>> def ward(dies):
+    ...     rows = [("sick", "wait", "dead", dies), ("sick", "wait", "sick", 1 - dies)]
+    ...     rows += [("sick", "treat", "dead", 0.3), ("sick", "treat", "well", 0.7)]
+    ...     mdp = tether.MDP.from_table(*zip(*rows), terminal=["dead", "well"])
+    ...     return mdp.with_objective(final_reward={"well": 1.0})
+    >>> types = tether.Types({"frail": ward(0.9), "robust": ward(0.1)}, prior={"frail": 0.5, "robust": 0.5})
+    >>> plan = tether.counterfactual(types, tether.Path(["sick", "dead"], ["wait"])).plan(m=1)
+    >>> plan
+    <TypedPlan: k = 2, m = 1: value 0.6286, observed 0>
+    >>> {name: round(value, 3) for name, value in plan.values.items()}
+    {'frail': 0.667, 'robust': 0.286}
+    """
+
+    cf: TypedRecord
+    k: int
+    m: int
+    value: float
+    observed_value: float
+    best_possible: float
+    exact: bool
+    objective: Property | None
+    minimise: bool
+    vectors: TypedValues
+    root: int
+
+    @classmethod
+    def of(
+        cls,
+        cf: TypedRecord,
+        k: int | None,
+        m: int,
+        rule: Rule,
+        influence: str | Influence,
+        objective: Property | None,
+        minimise: bool,
+        above: float,
+    ) -> Self:
+        """The best plan; see `TypedCounterfactual.plan`."""
+        T = cf.T
+        limit = None if k is None or whole_number("k", k, 1) > T else k
+        m = min(whole_number("m", m, 0), T)
+        found = typed_values(cf, limit, m, rule, influence, objective, minimise, above)
+        start, shares, sign = found.start, cf.shares, -1.0 if minimise else 1.0
+        root = found.best(0, start, m, shares)
+        value = float(shares @ found.vectors(0, start, m)[root])
+        observed = float(shares @ [model_return(mdp, found.seen) for mdp in found.models])
+        most = value
+        if not found.exact:
+            seeing = _seeing(cf, found, k, m, rule, influence, objective, minimise)
+            most = max(value, min(seeing, value + found.lost))
+        numbers = sign * value, sign * observed, sign * most
+        return cls(cf, T + 1 if limit is None else limit, m, *numbers, found.exact, objective, minimise, found, root)
+
+    @property
+    def gain(self) -> float:
+        """What the plan gains over what was done."""
+        return gain_of(self.value, self.observed_value, self.minimise)
+
+    @property
+    def sign(self) -> float:
+        """-1 where the smallest value was asked for."""
+        return -1.0 if self.minimise else 1.0
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The value of this plan for each type that the episode leaves possible."""
+        found = self.sign * self.vectors.vectors(0, self.vectors.start, self.m)[self.root]
+        return {name: float(value) for name, value in zip(self.cf.possible, found, strict=True)}
+
+    def action(self, states: Iterable[Any]) -> Any:
+        """What to do at step t, after the states s_0 … s_t were met; None if the plan does not lead there."""
+        mdp, at, left = self.vectors.models[0], self.root, self.m
+        met = list(states)
+        for t, state in enumerate(met):
+            s = mdp.state_index(state)
+            if t == self.cf.T or (t == 0 and s != self.vectors.start):
+                return None
+            choice = self.vectors.choice(t, s, left, at)
+            if t + 1 == len(met):
+                return mdp.actions[choice.action]
+            after = mdp.state_index(met[t + 1])
+            if after not in choice.after:
+                return None
+            left -= self.vectors.changes(t, s, choice.action)
+            at = choice.after[after]
+        return None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """For two types: the probabilities of the first one, after the episode, for which this stays the best plan.
+
+        None for another number of types that are possible, or if the plan is not `exact`. `prior_interval` says the
+        same of the prior.
+        """
+        if len(self.cf.possible) != 2 or len(self.cf.types.models) != 2 or not self.exact:
+            return None
+        found = self.vectors.vectors(0, self.vectors.start, self.m)
+        mine, low, high = found[self.root], 0.0, 1.0
+        for other in found:
+            lead, slope = mine[1] - other[1], (mine[0] - other[0]) - (mine[1] - other[1])
+            if slope > 1e-15:
+                low = max(low, -lead / slope)
+            elif slope < -1e-15:
+                high = min(high, -lead / slope)
+        return float(low), float(high)
+
+    @property
+    def prior_interval(self) -> tuple[float, float] | None:
+        """For two types: the prior probabilities of the first one for which this stays the best plan.
+
+        Examples
+        --------
+        >>> import tether
+        >>> def ward(dies):
+        ...     rows = [("sick", "wait", "dead", dies), ("sick", "wait", "well", 1 - dies)]
+        ...     rows += [("sick", "treat", "dead", 0.4), ("sick", "treat", "well", 0.6)]
+        ...     mdp = tether.MDP.from_table(*zip(*rows), terminal=["dead", "well"])
+        ...     return mdp.with_objective(final_reward={"well": 1.0})
+        >>> types = tether.Types({"frail": ward(0.6), "robust": ward(0.2)}, prior={"frail": 0.5, "robust": 0.5})
+        >>> plan = tether.counterfactual(types, tether.Path(["sick", "well"], ["wait"])).plan(m=1)
+        >>> plan.prior_interval
+        (0.0, 1.0)
+        """
+        ends = self.interval
+        if ends is None:
+            return None
+        first, second = self.cf.possible
+        prior, after = self.cf.types.prior(self.cf.path.states[0]), self.cf.posterior
+        like = (after[first] / prior[first]) / (after[second] / prior[second])
+        low, high = (share / (share + like * (1.0 - share)) for share in ends)
+        return low, high
+
+    @cached_property
+    def occupancy(self) -> tuple[dict[Node, Floats], ...]:
+        """For t = 0 … T the nodes that the plan can visit, with the probability of each for each type (given it)."""
+        found: list[dict[Node, Floats]] = [
+            {Node(self.vectors.start, self.m, self.root): np.ones(len(self.vectors.models))}
+        ]
+        for t in range(self.cf.T):
+            rows, onward = self.vectors.step(t), {}
+            mdp = self.vectors.models[0]
+            for node, mass in found[-1].items():
+                choice = self.vectors.choice(t, *node)
+                left = node.left - self.vectors.changes(t, node.state, choice.action)
+                pair = mdp.find_pair(node.state, choice.action)
+                entries = slice(int(rows.row_start[pair]), int(rows.row_start[pair + 1]))
+                for j, chance in zip(rows.next_state[entries].tolist(), rows.probability[entries], strict=True):
+                    if chance.any():
+                        after = Node(j, min(left, self.cf.T - t - 1), choice.after[j])
+                        onward[after] = onward.get(after, 0.0) + mass * chance
+            found.append({node: mass for node, mass in onward.items() if mass @ self.cf.shares > 0.0})
+        return tuple(found)
+
+    def distribution(self, t: int) -> dict[Any, float]:
+        """States that can be at time t = 0 … T if the plan is followed, and their probabilities."""
+        found: dict[Any, float] = {}
+        for node, mass in self.occupancy[t].items():
+            name = self.vectors.models[0].states[node.state]
+            found[name] = found.get(name, 0.0) + float(mass @ self.cf.shares)
+        return found
+
+    def __repr__(self) -> str:
+        up_to = "" if self.exact else f" to {number(self.best_possible)}"
+        value, observed = number(self.value), number(self.observed_value)
+        return f"<TypedPlan: k = {self.k}, m = {self.m}: value {value}{up_to}, observed {observed}>"
+
+
+def _seeing(
+    cf: TypedRecord,
+    found: TypedValues,
+    k: int | None,
+    m: int,
+    rule: Rule,
+    influence: str | Influence,
+    objective: Property | None,
+    minimise: bool,
+) -> float:
+    """What no plan can exceed: the value for somebody who sees the type."""
+    total, sign = 0.0, -1.0 if minimise else 1.0
+    for share, one, limit in zip(
+        cf.shares, cf.by_type.values(), found.thresholds or [None] * len(cf.shares), strict=True
+    ):
+        own = cf.T + 1 if limit is None or k is None else k
+        total += float(share) * sign * tether(one, rule, influence, objective, minimise).plan(own, m).value
+    return total
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TypedSweep(Tabular):
+    r"""The value of the best plan for every k and m, for an individual whose type was never recorded.
+
+    Attributes
+    ----------
+    ks, ms : tuple of int
+    values : array (ks, ms)
+    exact : array (ks,)
+        Whether the values are the largest possible; otherwise they are those of plans that were found.
+    observed_value : float
+    minimise : bool
+
+    Examples
+    --------
+    >>> import tether
+    >>> def ward(dies):
+    ...     rows = [("sick", "wait", "dead", dies), ("sick", "wait", "sick", 1 - dies)]
+    ...     rows += [("sick", "treat", "dead", 0.3), ("sick", "treat", "well", 0.7)]
+    ...     mdp = tether.MDP.from_table(*zip(*rows), terminal=["dead", "well"])
+    ...     return mdp.with_objective(final_reward={"well": 1.0})
+    >>> types = tether.Types({"frail": ward(0.9), "robust": ward(0.1)}, prior={"frail": 0.5, "robust": 0.5})
+    >>> print(tether.counterfactual(types, tether.Path(["sick", "sick", "dead"], ["wait", "wait"])).sweep())
+     k \\ m        0        1        2
+         1        0     0.62     0.62
+         2        0     0.62     0.62
+         3        0     0.62     0.62
+    """
+
+    ks: tuple[int, ...]
+    ms: tuple[int, ...]
+    values: Floats
+    exact: tuple[bool, ...]
+    observed_value: float
+    minimise: bool = False
+
+    def value(self, k: int, m: int) -> float:
+        """The value for one k and m of the table."""
+        if k not in self.ks or m not in self.ms:
+            raise QueryError(f"the sweep does not have k = {k}, m = {m}")
+        return float(self.values[self.ks.index(k), self.ms.index(m)])
+
+    def to_arrow(self) -> pyarrow.Table:
+        """One row for each k and m: k, m, value, gain, exact."""
+        import pyarrow as pa
+
+        cells = [(i, j) for i in range(len(self.ks)) for j in range(len(self.ms))]
+        value = [float(self.values[cell]) for cell in cells]
+        return pa.table({
+            "k": [self.ks[i] for i, _ in cells],
+            "m": [self.ms[j] for _, j in cells],
+            "value": value,
+            "gain": [gain_of(one, self.observed_value, self.minimise) for one in value],
+            "exact": [self.exact[i] for i, _ in cells],
+        })  # fmt: skip
+
+    def __str__(self) -> str:
+        lines = [" k \\ m" + "".join(f"{m:9d}" for m in self.ms)]
+        lines += [
+            f"{k:6d}" + "".join(f"{number(value):>9}" for value in row)
+            for k, row in zip(self.ks, self.values.tolist(), strict=True)
+        ]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        span = f"{number(self.values.min())} … {number(self.values.max())}"
+        return f"<TypedSweep: {len(self.ks)} k, {len(self.ms)} m, values {span}>"
+
+
+def typed_sweep(
+    cf: TypedRecord, ks: Iterable[int] | None, ms: Iterable[int] | None, about: Mapping[str, Any]
+) -> TypedSweep:
+    """The best value for every k and m; ``about`` has the further arguments of `typed_values`."""
+    T = cf.T
+    rows = tuple(range(1, T + 2)) if ks is None else tuple(whole_number("k", k, 1) for k in ks)
+    columns = tuple(range(T + 1)) if ms is None else tuple(whole_number("m", m, 0) for m in ms)
+    if not rows or not columns:
+        raise QueryError("a sweep needs at least one k and one m")
+    sign = -1.0 if about.get("minimise") else 1.0
+    known: dict[int, tuple[list[float], bool]] = {}
+    steps = _steps(cf, about)
+    for k in rows:
+        place = int(np.searchsorted(steps, k, side="right"))
+        if place not in known:
+            most = min(max(columns), T)
+            found = typed_values(cf, k if k <= T else None, most, **about, every_m=True)
+            known[place] = [float((found.vectors(0, found.start, m) @ cf.shares).max()) for m in columns], found.exact
+    values = np.array([known[int(np.searchsorted(steps, k, side="right"))][0] for k in rows])
+    exact = tuple(known[int(np.searchsorted(steps, k, side="right"))][1] for k in rows)
+    asked_in = worlds(cf, about.get("objective"), bool(about.get("minimise")))
+    observed = float(cf.shares @ [model_return(one.mdp, one.observation) for one in asked_in])
+    return TypedSweep(rows, columns, sign * values, exact, sign * observed, bool(about.get("minimise")))
+
+
+def _steps(cf: TypedRecord, about: Mapping[str, Any]) -> list[int]:
+    """The values of k at which anything changes for any type."""
+    asked_for = {name: about[name] for name in ("rule", "influence", "objective", "minimise") if name in about}
+    kappa = [
+        np.unique(np.concatenate([*tether(one, **asked_for).thresholds().kappa, [1, cf.T + 1]]))
+        for one in cf.by_type.values()
+    ]
+    return np.unique(np.concatenate(kappa)).tolist()

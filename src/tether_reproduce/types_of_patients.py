@@ -1,0 +1,111 @@
+"""Hidden diabetes over many patients: the paper's policies beside the best one that uses what an episode says of the type.
+
+Paths are drawn as for the two figures (`tether_reproduce.hidden_diabetes`), from many starting states of diabetic
+patients. The third policy does not see who is diabetic either. It weighs the two models by what the whole episode says
+of the patient, and goes on learning from what it meets (`tether.Types`, without a tether).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import tether
+from tether_reproduce.findings import Table
+
+__all__ = ["PATIENTS", "Beside", "compare_policies", "first_states", "shares_table", "types_of"]
+
+PATIENTS = 60
+"""How many starting states for each kind of path."""
+
+_SHARE = {"not diabetic": 0.8, "diabetic": 0.2}
+_SEED = 2025
+_NEAR = 0.01
+"""Values count as equal within this part of what knowing gains."""
+
+
+def types_of(full: tether.MDP) -> tether.Types:
+    """The two populations as types over the 720 states without the diabetes flag."""
+    form, half = full.form, full.n_states // 2
+    names, models = [tuple(label)[1:] for label in full.states[:half]], {}
+    owner = np.repeat(np.arange(full.n_pairs), np.diff(form.row_start))
+    states, actions = owner // full.n_actions, owner % full.n_actions
+    for z, name in enumerate(_SHARE):
+        own = states // half == z
+        rows = states[own] % half, actions[own], form.next_state[own] % half, form.probability[own]
+        mdp = tether.MDP.from_table(*rows, form.rewards.values[owner[own]])
+        models[name] = mdp.with_names(states=names, actions=full.actions)
+    return tether.Types(models, prior=_SHARE)
+
+
+def first_states(full: tether.MDP, n: int = PATIENTS) -> list[int]:
+    """Starting states of diabetic patients, drawn by seed: those in which something is left to do."""
+    half, form = full.n_states // 2, full.form
+    stays = np.array([
+        all(full.row(state, action)[0] == (state,) for action in full.actions_in(state))
+        for state in full.states[half:]
+    ])  # fmt: skip
+    assert form.pair_start.size == full.n_states + 1
+    return sorted((half + np.random.default_rng(_SEED).choice(np.flatnonzero(~stays), n, replace=False)).tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """One path: what each policy is worth for the diabetic patient, and what the paper's claim comes to.
+
+    ``tethered`` is the best of all k of the policy made without knowing; ``free`` is it without a tether; ``typed`` uses
+    the posterior; ``known`` is the policy that knows.
+    """
+
+    observed: float
+    free: float
+    tethered: float
+    typed: float
+    known: float
+    posterior: float
+    verdict: str
+
+    @property
+    def margin(self) -> float:
+        """What counts as no difference."""
+        return _NEAR * max(abs(self.known - self.observed), 1.0)
+
+
+def compare_policies(
+    full: tether.MDP, types: tether.Types, path: tether.Path, values: tuple[float, float, float, float], verdict: str
+) -> Beside:
+    """The posterior's policy beside the others, whose values are observed, free, tethered and known."""
+    shorter = tether.Path([tuple(state)[1:] for state in path.states], path.actions)
+    cf = tether.counterfactual(types, shorter)
+    plan = cf.plan(m=cf.T)
+    observed, free, tethered, known = values
+    return Beside(observed, free, tethered, plan.values["diabetic"], known, cf.posterior["diabetic"], verdict)
+
+
+def shares_table(found: dict[str, list[Beside]]) -> Table:
+    """In which share of the paths each claim holds."""
+    claims = {
+        "the paper's claim holds: some k is better than no tether, none is worse": lambda one: one.verdict == "holds",
+        "the paper's claim holds in part: some k is better, some worse": lambda one: one.verdict == "holds in part",
+        "it does not hold: no k is better than no tether": lambda one: one.verdict == "does not hold",
+        "the posterior is at least as good as no tether": lambda one: one.typed >= one.free - one.margin,
+        "the posterior is at least as good as the best of all k": lambda one: one.typed >= one.tethered - one.margin,
+        "the posterior is better than the best of all k": lambda one: one.typed > one.tethered + one.margin,
+        "the posterior is as good as the policy that knows": lambda one: one.typed >= one.known - one.margin,
+    }
+    rows = []
+    for claim, holds in claims.items():
+        rows.append((claim, *(f"{sum(map(holds, some))} of {len(some)}" for some in found.values())))
+    for title, of in (
+        ("mean value: observed", "observed"),
+        ("mean value: policy made without knowing, no tether", "free"),
+        ("mean value: the best of all k of it", "tethered"),
+        ("mean value: posterior over types", "typed"),
+        ("mean value: policy that knows", "known"),
+    ):
+        rows.append((title, *(f"{np.mean([getattr(one, of) for one in some]):,.1f}" for some in found.values())))
+    likely = (f"{np.mean([one.posterior for one in some]):.2f}" for some in found.values())
+    rows.append(("mean probability of diabetes after the episode (0.2 before it)", *likely))
+    columns = ("over starting states of diabetic patients", *(f"{name} policy" for name in found))
+    return Table("In which share of the paths each claim holds", columns, tuple(rows))

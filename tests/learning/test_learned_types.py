@@ -1,0 +1,129 @@
+"""Types learned from a log: by a part of the states, and by expectation-maximisation where nothing was recorded."""
+
+from collections import namedtuple
+
+import numpy as np
+import pytest
+
+import tether
+
+State = namedtuple("State", ["health", "diabetes"])
+
+
+def true_models():
+    """Two types with the same states and actions; in one of them treating helps."""
+    models = []
+    for get_well in ((0.1, 0.5), (0.5, 0.1)):
+        rows = []
+        for action, well in zip(("wait", "treat"), get_well, strict=True):
+            rows += [("sick", action, "well", well), ("sick", action, "sick", 1 - well)]
+            rows += [("well", action, "sick", 0.4), ("well", action, "well", 0.6)]
+        models.append(tether.MDP.from_table(*zip(*rows, strict=True)))
+    return models
+
+
+def drawn(n, steps=12, share=0.3, seed=0):
+    models, rng = true_models(), np.random.default_rng(seed)
+    kinds = rng.random(n) >= share
+    return [
+        models[int(z)].simulate("random", steps, rng=seed + 7 * i, start="sick") for i, z in enumerate(kinds)
+    ], kinds
+
+
+def test_em_finds_the_types_of_a_simulated_ward():
+    log, kinds = drawn(250)
+    types = tether.learn_types(log, k=3, starts=2)
+    assert types.best_k == 2
+    types = tether.learn_types(log, k=2, starts=4)
+    first, second = types.models.values()
+    for learned, true in ((first, true_models()[1]), (second, true_models()[0])):
+        for action in ("wait", "treat"):
+            mine, theirs = (dict(zip(*mdp.row("sick", action), strict=True)) for mdp in (learned, true))
+            assert mine["well"] == pytest.approx(theirs["well"], abs=0.08)
+    assert types.shares["type 1"] == pytest.approx(0.7, abs=0.08)
+    right = (types.responsibilities[:, 0] > 0.5) == kinds
+    assert right.mean() > 0.85
+    assert types.stability > types.by_chance + 0.2
+    assert 1 <= types.reached <= 4
+    said = " ".join(types.sentences())
+    assert "The Bayesian information criterion is" in said
+    assert "halves of the log" in said
+    # an episode of the log has the posterior that EM gave it
+    cf = tether.counterfactual(types, log[5])
+    assert list(cf.posterior.values()) == pytest.approx(types.responsibilities[5], abs=1e-6)
+    again = tether.learn_types(log, k=2, starts=4)
+    assert again.responsibilities.tolist() == types.responsibilities.tolist()
+
+
+def test_the_likelihood_and_the_criterion_by_hand():
+    log, _ = drawn(30, steps=4)
+    types = tether.learn_types(log, k=2, starts=3)
+    total = 0.0
+    for path in log:
+        chance = 0.0
+        for name, mdp in types.models.items():
+            likely = types.shares[name]
+            for s, a, j in zip(path.states, path.actions, path.states[1:], strict=False):
+                likely *= dict(zip(*mdp.row(s, a), strict=True))[j]
+            chance += likely
+        total += np.log(chance)
+    assert types.log_likelihood == pytest.approx(total, abs=1e-5)
+    free = 2 * 4 + 1  # for each type one number for each of the four pairs, and the share of the first
+    assert types.bic[2] == pytest.approx(-2 * total + free * np.log(30), abs=1e-4)
+
+
+def test_without_types_the_criterion_says_so():
+    models = true_models()
+    log = [models[0].simulate("random", 12, rng=i, start="sick") for i in range(200)]
+    types = tether.learn_types(log, k=2, starts=3)
+    assert types.best_k == 1
+    assert "The log does not show 2 types: 1 explain it better." in " ".join(types.sentences())
+
+
+def test_rows_by_a_part_of_the_states_are_counts_drawn_towards_everybody():
+    log = []
+    for sick, ends in ((True, ["dead"] * 6 + ["well"] * 2), (False, ["dead"] + ["well"] * 7)):
+        log += [tether.Path([State("sick", sick), State(end, sick)], ["wait"]) for end in ends]
+    log.append(tether.Path([State("sick", True), State("well", True)], ["treat"]))
+    types = tether.learn_types(log, by="diabetes", prior=2.0)
+    everybody = tether.learn([
+        tether.Path([(s.health,) for s in path.states], path.actions) for path in log
+    ])  # fmt: skip
+    for sick, dead, of in ((True, 6, 8), (False, 1, 8)):
+        mdp = types.models[f"diabetes = {sick}"]
+        row = dict(zip(*mdp.row(("sick",), "wait"), strict=True))
+        share = dict(zip(*everybody.row(("sick",), "wait"), strict=True))[("dead",)]
+        assert row[("dead",)] == pytest.approx((dead + 2 * share) / (of + 2))
+    # treating was never seen for those without: they have the row of everybody
+    never = dict(zip(*types.models["diabetes = False"].row(("sick",), "treat"), strict=True))
+    assert never == pytest.approx(dict(zip(*everybody.row(("sick",), "treat"), strict=True)))
+    assert types.shares == pytest.approx({"diabetes = False": 8 / 17, "diabetes = True": 9 / 17})
+    assert types.best_k is None
+    assert "as their diabetes says" in types.sentences()[0]
+
+
+def test_the_prior_may_depend_on_the_first_state():
+    log, _ = drawn(60)
+    log += [tether.Path(["well", *path.states[1:]], path.actions) for path in log[:20] if path.states[1] == "well"]
+    types = tether.learn_types(log, k=2, starts=2, by_first_state=True)
+    for start in ("sick", "well"):
+        mine = [i for i, path in enumerate(log) if path.states[0] == start]
+        assert list(types.prior(start).values()) == pytest.approx(types.responsibilities[mine].mean(axis=0))
+
+
+@pytest.mark.parametrize(
+    ("ask", "why"),
+    [
+        ({}, "give by=, a part of the states"),
+        ({"k": 2, "by": "diabetes"}, "give by=, a part of the states"),
+        ({"k": 2, "prior": 0}, "prior is a number above 0"),
+        ({"by": "insulin"}, "has no part 'insulin'"),
+        ({"k": 2}, "nothing tells hidden types apart"),
+        ({"by": "health"}, "a type stays the same during an episode"),
+        ({"k": 1, "colour": 1}, "no argument 'colour'"),
+    ],
+)
+def test_what_it_refuses(ask, why):
+    log = [tether.Path([State("sick", True), State(end, True)], ["wait"]) for end in ("well", "dead")]
+    with pytest.raises(tether.QueryError, match=why):
+        tether.learn_types(log, **ask)

@@ -1,0 +1,235 @@
+"""Hidden types: every question of a counterfactual MDP, beside the models of the types and beside enumeration."""
+
+import itertools
+
+import numpy as np
+import pytest
+from test_hidden_types import typed
+
+import tether
+
+RULES = ("definition", "published", "printed")
+
+
+def world_of(seed, T=3):
+    types, path = typed(seed, 2, T, zeros=seed % 2 == 1)
+    return tether.counterfactual(types, path)
+
+
+def histories(cf, weights, policy, rows):
+    """Every history under a policy of histories, with its weight by type."""
+    found = [((cf.path.states[0],), (), weights)]
+    for t in range(cf.T):
+        onward = []
+        for states, actions, mass in found:
+            action = policy(t, states, actions)
+            table = [rows(z, t, states[-1], action) for z in range(len(mass))]
+            for j in set().union(*table):
+                seen = [w * row.get(j, 0.0) for w, row in zip(mass, table, strict=True)]
+                if sum(seen) > 0:
+                    onward.append(((*states, j), (*actions, action), seen))
+        found = onward
+    return found
+
+
+def returns(mdp, states, actions):
+    total = sum(mdp.discount**t * mdp.reward(s, a) for t, (s, a) in enumerate(zip(states, actions, strict=False)))
+    return total + mdp.discount ** len(actions) * float(mdp.final_reward[mdp.state_index(states[-1])])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_plan_followed_history_by_history_has_its_value_and_its_distribution(seed):
+    cf = world_of(seed)
+    plan, mdp, cfs = cf.plan(m=2), cf.types.models["z0"], list(cf.by_type.values())
+
+    def rows(z, t, s, a):
+        return dict(zip(*cfs[z].row(t, s, a), strict=True))
+
+    found = histories(cf, list(cf.shares), lambda t, states, _: plan.action(states), rows)
+    assert sum(sum(mass) for *_, mass in found) == pytest.approx(1.0)
+    value = sum(sum(mass) * returns(mdp, states, actions) for states, actions, mass in found)
+    assert value == pytest.approx(plan.value, abs=1e-12)
+    for t in range(cf.T + 1):
+        by_hand = {}
+        for states, _, mass in found:
+            by_hand[states[t]] = by_hand.get(states[t], 0.0) + sum(mass)
+        assert plan.evaluate().distribution(t) == pytest.approx(by_hand, abs=1e-12)
+    assert all(sum(a != b for a, b in zip(actions, cf.path.actions, strict=True)) <= 2 for _, actions, _ in found)
+    certificate = plan.certify()
+    assert certificate.worst - 1e-9 <= plan.value <= certificate.best + 1e-9
+
+
+def test_all_policies_of_histories_enumerated_over_types_and_noise():
+    """T = 2, two actions: every function of (s_0), (s_0, s_1) to actions, with at most m changes on every history."""
+    for seed in range(3):
+        cf = world_of(seed, T=2)
+        mdp, cfs = cf.types.models["z0"], list(cf.by_type.values())
+        first, others = cf.path.states[0], list(mdp.states)
+
+        def rows(z, t, s, a, cfs=cfs):
+            return dict(zip(*cfs[z].row(t, s, a), strict=True))
+
+        best = {}
+        for acts in itertools.product(mdp.actions, repeat=1 + len(others)):
+            table = {(first,): acts[0], **{(first, s): a for s, a in zip(others, acts[1:], strict=True)}}
+            found = histories(cf, list(cf.shares), lambda t, states, _, table=table: table[states], rows)
+            most = max(sum(a != b for a, b in zip(one, cf.path.actions, strict=True)) for _, one, _ in found)
+            value = sum(sum(mass) * returns(mdp, states, actions) for states, actions, mass in found)
+            best[most] = max(best.get(most, -np.inf), value)
+        for m in range(3):
+            expected = max(value for most, value in best.items() if most <= m)
+            assert cf.plan(m=m).value == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_type_gives_the_answers_of_its_model(seed):
+    types, path = typed(seed, 1, 4, zeros=True)
+    mdp = types.models["z0"]
+    twice = tether.Types({"a": mdp, "b": mdp}, prior={"a": 0.3, "b": 0.7})
+    usual = tether.counterfactual(mdp, path)
+    for one in (types, twice):
+        cf = tether.counterfactual(one, path)
+        for rule in RULES:
+            assert cf.sweep(rule=rule).values == pytest.approx(usual.sweep(rule=rule).values, abs=1e-12)
+        for minimise in (False, True):
+            plan = cf.plan(k=2, m=2, minimise=minimise)
+            assert plan.value == pytest.approx(usual.plan(k=2, m=2, minimise=minimise).value, abs=1e-12)
+            goal = tether.reach([1])
+            if path.states[0] != 1:
+                asked = cf.plan(m=2, objective=goal, minimise=minimise)
+                tied = cf.plan(k=2, m=2, objective=goal, minimise=minimise)
+                assert tied.value == pytest.approx(
+                    usual.plan(k=2, m=2, objective=goal, minimise=minimise).value, abs=1e-12
+                )
+                known = usual.plan(k=5, m=2, objective=goal, minimise=minimise)
+                assert (asked.value, asked.observed_value) == pytest.approx(
+                    (known.value, known.observed_value), abs=1e-12
+                )
+            mine, theirs = cf.review(minimise=minimise), usual.review(minimise=minimise)
+            for what in ("expected", "mistakes", "luck", "observed"):
+                assert getattr(mine, what) == pytest.approx(getattr(theirs, what), abs=1e-9)
+            assert [one.mistake for one in mine.steps] == pytest.approx([one.mistake for one in theirs.steps], abs=1e-9)
+        assert cf.evaluate("random").value == pytest.approx(usual.evaluate("random").value, abs=1e-12)
+        assert cf.evaluate("random").std == pytest.approx(usual.evaluate("random").std, abs=1e-9)
+        assert [row.value for row in cf.decisions().rows] == pytest.approx(
+            [row.value for row in usual.decisions().rows], abs=1e-12
+        )
+        for t, s, a in itertools.product(range(4), mdp.states, mdp.actions):
+            assert dict(zip(*cf.row(t, s, a), strict=True)) == pytest.approx(
+                dict(zip(*usual.row(t, s, a), strict=True)), abs=1e-12
+            )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_best_single_decision_is_the_plan_of_one_change(seed):
+    cf = world_of(seed)
+    best = max(row.value for row in cf.decisions().rows)
+    assert cf.plan(m=1).value == pytest.approx(best, abs=1e-12)
+    table = cf.sweep()
+    for k, m in itertools.product((1, 2, 4), (0, 1, 3)):
+        assert table.value(k, m) == pytest.approx(cf.plan(k=k, m=m).value, abs=1e-12)
+    assert np.all(np.diff(table.values, axis=0) >= -1e-12)
+    assert np.all(np.diff(table.values, axis=1) >= -1e-12)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mistakes_are_those_of_a_recursion_over_beliefs(seed):
+    cf = world_of(seed)
+    models = list(cf.types.models.values())
+
+    def best(t, s, weights, action=None):
+        if t == cf.T:
+            return sum(weights) * float(models[0].final_reward[s])
+        found = []
+        for a in models[0].actions if action is None else [action]:
+            table = [dict(zip(*mdp.row(s, a), strict=True)) for mdp in models]
+            total = sum(weights) * models[0].reward(s, a)
+            for j in set().union(*table):
+                seen = [w * row.get(j, 0.0) for w, row in zip(weights, table, strict=True)]
+                total += models[0].discount * best(t + 1, j, seen)
+            found.append(total)
+        return max(found)
+
+    review, over_time = cf.review(), cf.posterior_over_time
+    for step in review.steps:
+        belief = [over_time[name][step.t] for name in cf.types.models]
+        expected = best(step.t, step.state, belief)
+        assert step.expected == pytest.approx(expected, abs=1e-9)
+        assert step.mistake == pytest.approx(expected - best(step.t, step.state, belief, step.action), abs=1e-9)
+    assert review.expected - review.mistakes + review.luck == pytest.approx(review.observed, abs=1e-9)
+
+
+def test_beliefs_along_a_counterfactual_history_are_those_of_bayes():
+    cf = world_of(2)
+    plan = cf.plan(m=2)
+    names = list(cf.types.models)
+    state = next(iter(cf.row(0, cf.path.states[0], plan.action(cf.path.states[:1]))[0]))
+    history = tether.Path([cf.path.states[0], state], [plan.action(cf.path.states[:1])])
+    given, before = cf.beliefs(history)
+    seen = [
+        cf.posterior[z] * dict(zip(*cf.by_type[z].row(0, history.states[0], history.actions[0]), strict=True))[state]
+        for z in names
+    ]
+    plain = cf.types.prior(None)
+    plain = [
+        plain[z] * dict(zip(*cf.types.models[z].row(history.states[0], history.actions[0]), strict=True))[state]
+        for z in names
+    ]
+    assert list(given.values()) == pytest.approx([one / sum(seen) for one in seen])
+    assert list(before.values()) == pytest.approx([one / sum(plain) for one in plain])
+    for s, a in itertools.product(range(3), range(2)):
+        luck, of_type, total = (cf.strength(1, s, a, one, history=history) for one in ("luck", "type", "total"))
+        assert total <= luck + of_type + 1e-12
+    with pytest.raises(tether.PathError, match="begins in"):
+        cf.beliefs(tether.Path([(cf.path.states[0] + 1) % 3, 0], [0]))
+
+
+def test_the_interval_of_the_prior_is_that_of_the_advice():
+    for seed in (0, 2, 4, 6):  # those of odd seeds may rule out a type
+        cf = world_of(seed)
+        plan = cf.plan(m=1)
+        low, high = plan.prior_interval
+        advice = [plan.action(cf.path.states[: t + 1]) for t in range(cf.T)]
+        for share in (low + 1e-6, 0.5 * (low + high), high - 1e-6):
+            other = tether.counterfactual(tether.Types(cf.types.models, {"z0": share, "z1": 1 - share}), cf.path).plan(
+                m=1
+            )
+            met = [other.action(cf.path.states[: t + 1]) for t in range(cf.T)]
+            assert met == advice or other.value == pytest.approx(
+                sum(other.cf.posterior[z] * value for z, value in plan.values.items()), abs=1e-9
+            )
+
+
+def test_what_types_refuse():
+    cf = world_of(0)
+    for ask, why in (
+        (lambda: cf.plan(rule="assured"), "rule 'assured'"),
+        (lambda: cf.plan(above=1.0), "above is a probability"),
+        (lambda: cf.evaluate(cf.plan()), "plan.evaluate"),
+        (lambda: cf.plan(objective=tether.reach([2])).certify() if cf.path.states[0] != 2 else None, "no certificate"),
+        (lambda: cf.strength(0, 0, 0, "noise"), "channel must be"),
+        (lambda: cf.explore("z9"), "leaves the types"),
+        (lambda: tether.audit(cf.types, [cf.path], workers=2), "workers= is not for types"),
+        (lambda: cf.sweep(ks=[]), "at least one k"),
+    ):
+        with pytest.raises(tether.QueryError, match=why):
+            ask()
+
+
+def test_an_audit_has_the_plans_of_its_episodes_and_lists_the_impossible_ones():
+    cf = world_of(1)
+    other = cf.types.models["z1"].simulate("random", 3, rng=9, start=0)
+    audit = tether.audit(cf.types, {"a": cf.path, "b": other}, m=1)
+    for row in audit.rows:
+        path = {"a": cf.path, "b": other}[row.episode]
+        plan = tether.counterfactual(cf.types, path).plan(m=1)
+        assert (row.value, row.observed) == (plan.value, plan.observed_value)
+        if row.step is not None:
+            assert plan.action(path.states[: row.step + 1]) == row.instead != row.did
+    rows = [("s", "go", "t", 1.0), ("t", "go", "t", 1.0)]
+    mdp = tether.MDP.from_table(*zip(*rows, strict=True), states=["s", "t"])
+    found = tether.audit(tether.Types({"any": mdp}, {"any": 1.0}), {"x": tether.Path(["t", "s"], ["go"])})
+    assert not found.rows
+    assert "no type can go from" in found.broken["x"]
+    with pytest.raises(tether.PathError, match="no type can go"):
+        tether.audit(tether.Types({"any": mdp}, {"any": 1.0}), {"x": tether.Path(["t", "s"], ["go"])}, strict=True)
