@@ -283,9 +283,10 @@ def summarize(rows: EpisodeRows, *, apart: bool = False) -> Summary:
     mistaken, gains, strengths, held = (np.concatenate([np.empty(0), *parts]) for parts in kept)
     judged = (mistaken, found.unsure, found.hindsight_only)
     changed = sorted(found.changed.values(), key=lambda one: (-one.verdicts["holds"], -one.episodes))
-    counts = (dict(found.verdicts), found.is_certified, found.outcomes, changed)
-    sums = (*counts, compared.result(), found.unfinished, found.worse_ends)
-    return Summary(found.episodes, found.answered, *judged, gains, strengths, held, *sums)
+    return Summary(
+        found.episodes, found.answered, *judged, gains, strengths, held, dict(found.verdicts), found.is_certified,
+        found.outcomes, changed, compared.result(), found.unfinished, found.worse_ends,
+    )  # fmt: skip
 
 
 @dataclass(slots=True)

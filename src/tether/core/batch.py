@@ -151,7 +151,7 @@ class Reached(ABC):
 
     @abstractmethod
     def uniform(self, near: Ints, kappa: Ints) -> Reached:
-        """The same, or with shorter rows if all nodes of the next layer have the same distance and κ."""
+        """This layer, or one with shorter rows if all nodes of the next layer have the same distance and κ."""
 
     @property
     def size(self) -> int:

@@ -142,10 +142,9 @@ def verdicts_of(explanation: Explanation, name: Name, nouns: Nouns | None = None
     )
     if nouns is None:
         return found
-    three = (Verdict(say(one.question), say(one.word), tuple(map(say, one.sentences))) for one in found)
-    return Verdicts(
-        say(found.ended), say(found.foreseen), say(found.hindsight), say(found.change), *three, say(found.worse_end)
-    )
+    luck, about, sure = (Verdict(say(one.question), say(one.word), tuple(map(say, one.sentences))) for one in found)
+    first = say(found.ended), say(found.foreseen), say(found.hindsight), say(found.change)
+    return Verdicts(*first, luck, about, sure, say(found.worse_end))
 
 
 def _ended(replay: Replay) -> str:

@@ -15,8 +15,8 @@ from tether._foundation.arrow import Tabular
 from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.rounding import ROUNDING
 from tether._foundation.words import average, counted, percent, three_digits
+from tether.conditioning.model_sets import hidden_causes_in_words
 from tether.core.replays import Practice
-from tether.evaluation.certificate import strength_in_words
 from tether.explanation.reviewing import outcome_noun
 from tether.model.model_record import ModelRecord
 from tether.observation.path import Path
@@ -235,7 +235,7 @@ class EvaluatedRule(Displayed):
         """How strong hidden reasons must be to undo the gain; nothing without a gain, or if it is not known."""
         if self.gamma_star is None or self.gamma_star <= 1.0:
             return []
-        return [strength_in_words(self.gamma_star)]
+        return [hidden_causes_in_words(self.gamma_star)]
 
     def check(self) -> list[str]:
         """The gain on held-out episodes; nothing without any."""
