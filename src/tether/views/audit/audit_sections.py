@@ -283,17 +283,11 @@ def _pairs(audit: AuditRecord) -> list[dict[str, Any]]:
             kept[0] += one["mistakes"]
             kept[1] += 1
             kept[2] += one["mistakes"] * one["mean_cost"]
-    rows: list[dict[str, Any]] = [
-        {
-            "done": done,
-            "best": best,
-            "mistakes": int(many),
-            "states": counted(int(states), "state"),
-            "cost": cost / many,
-        }
-        for (done, best), (many, states, cost) in found.items()
+    costliest = sorted(found.items(), key=lambda item: -item[1][2])[:_DECISIONS]
+    return [
+        {"done": done, "best": best, "mistakes": int(n), "states": counted(int(states), "state"), "cost": cost / n}
+        for (done, best), (n, states, cost) in costliest
     ]
-    return sorted(rows, key=lambda row: -row["mistakes"] * row["cost"])[:_DECISIONS]
 
 
 def _changes(audit: AuditRecord) -> list[dict[str, Any]]:
