@@ -246,10 +246,22 @@ def summarize(rows: EpisodeRows) -> Summary:
         compared.add(table.select(list(_COMPARED)).drop_null())
     kept = found.mistaken, found.gains, found.strengths, found.held
     mistaken, gains, strengths, held = (np.concatenate([np.empty(0), *parts]) for parts in kept)
-    judged = (mistaken, found.unsure, found.hindsight_only)
     changed = sorted(found.changed.values(), key=lambda one: (-one.verdicts["holds"], -one.episodes))
-    counts = (dict(found.verdicts), found.is_certified, found.outcomes, changed)
-    return Summary(found.episodes, found.answered, *judged, gains, strengths, held, *counts, compared.result())
+    return Summary(
+        episodes=found.episodes,
+        answered=found.answered,
+        mistaken=mistaken,
+        unsure=found.unsure,
+        hindsight_only=found.hindsight_only,
+        gains=gains,
+        strengths=strengths,
+        held=held,
+        verdicts=dict(found.verdicts),
+        is_certified=found.is_certified,
+        outcomes=found.outcomes,
+        changed=changed,
+        consistency=compared.result(),
+    )
 
 
 @dataclass(slots=True)

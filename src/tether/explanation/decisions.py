@@ -255,9 +255,10 @@ class Decisions(Tabular):
         done = next(one for one in self.at(row.t) if one.is_observed)
         if done.mistake is None or row.mistake is None:
             return None
-        pairs = (self.cf.mdp.pair_index(one.state, one.action) for one in (row, done))
+        better, worse = (self.cf.mdp.pair_index(one.state, one.action) for one in (row, done))
         standard = Standard(self.cf.mdp, "best", self.objective, self.minimise)
-        return done.mistake > row.mistake and probability_better(standard, *pairs, done.mistake - row.mistake) >= SURE
+        advantage = done.mistake - row.mistake
+        return advantage > 0 and probability_better(standard, better, worse, advantage) >= SURE
 
     def to_arrow(self) -> pyarrow.Table:
         """One row per step and action, with the fields of `Decision` as columns.
