@@ -88,7 +88,8 @@ SECONDS ?= 180
 fuzz: $(VENV)/installed-dev
 	@$(RUN) tests/fuzz/files.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
-docs: $(VENV)/installed-docs
+docs: $(VENV)/installed-docs $(VENV)/installed-dev
+	@$(RUN) benchmarks/screenshots.py
 	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
 	@echo "the documentation is in site/: open site/index.html"
 

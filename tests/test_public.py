@@ -22,6 +22,7 @@ PUBLIC = [
     "FileError",
     "GumbelMax",
     "Independent",
+    "InfluenceTest",
     "Maximal",
     "Mechanism",
     "ModelError",
@@ -31,6 +32,7 @@ PUBLIC = [
     "RowMechanism",
     "SampledGumbelMax",
     "TetherError",
+    "TetherRule",
     "Types",
     "__version__",
     "audit",
@@ -63,7 +65,7 @@ PUBLIC = [
 
 RECORDS = sorted(name for name in vars(tether.records) if name[0].isalpha())
 
-CASES = ["Case", "IcuSepsisCase", "epidemic", "grid_world", "icu_sepsis", "sepsis", "toy"]
+CASES = ["Case", "IcuSepsisCase", "epidemic", "grid_world", "icu_sepsis", "sepsis", "toy", "twelve_states", "ward"]
 
 
 def test_the_public_names():

@@ -83,6 +83,7 @@ from tether.observation.earned import Earned as Earned
 from tether.plan.constrained import Constraint as Constraint
 from tether.plan.constrained import Mixture as Mixture
 from tether.plan.lifted import LiftedPlan as LiftedPlan
+from tether.plan.limited import LimitedPlan as LimitedPlan
 from tether.plan.pareto import Front as Front
 from tether.plan.pareto import Point as Point
 from tether.plan.saved_results import SavedPlan as SavedPlan

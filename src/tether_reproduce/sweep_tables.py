@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import tether
-from tether.influence.rules import Rule
+from tether.influence.rules import NamedRule
 from tether.views import figures
 from tether_reproduce.draws import spread_of
 from tether_reproduce.findings import Comparison, Figure, Table, joined
@@ -28,7 +28,7 @@ __all__ = [
     "values_figure",
 ]
 
-RULES: tuple[Rule, ...] = ("definition", "published", "printed", "assured")
+RULES: tuple[NamedRule, ...] = ("definition", "published", "printed", "assured")
 
 
 def sweeps(cf: tether.records.CounterfactualMDP) -> dict[str, tether.records.Sweep]:

@@ -113,10 +113,10 @@ def test_outcomes_are_counted_over_all_episodes():
     for path in log:
         plan = as_audited(mdp, log, path).plan(k=3, m=2)
         names = {15: "goal", 6: "danger"}
-        before = names.get(path.states[-1], "(none)")
+        before = names.get(path.states[-1], "still under way")
         outlook = plan.evaluate()
         for state, chance in zip(*outlook.distribution(outlook.horizon), strict=True):
-            matrix[before, names.get(state, "(none)")] += chance
+            matrix[before, names.get(state, "still under way")] += chance
     found = {(row["observed"], row["counterfactual"]): row for row in audit.outcomes.to_pylist()}
     for key, row in found.items():
         assert row["episodes"] == pytest.approx(matrix[key], abs=1e-12)

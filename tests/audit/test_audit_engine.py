@@ -72,6 +72,8 @@ def test_a_batch_of_one_episode(world, k, m):
     st.sampled_from([
         ("published", "support"), ("printed", "support"), ("assured", "support"), ("definition", tether.tv(0.4)),
         ("assured", tether.effective(0.1)), ("definition", tether.effective(0.0)),
+        ("assured", tether.InfluenceTest(lambda p, observed, q: bool(q[observed] > p[observed] / 2))),
+        (tether.TetherRule(lambda t, state, action: 1 + (t + len(str((state, action)))) % 3), tether.tv(0.4)),
     ]),
     st.booleans(),
 )  # fmt: skip

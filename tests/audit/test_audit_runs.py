@@ -305,13 +305,13 @@ def test_the_command(tmp_path, monkeypatch):
     done = CliRunner().invoke(main, [*call, "--json"])
     answer = json.loads(done.output)
     assert (answer["episodes"], answer["problems"], answer["question"]["k"]) == (10, 0, 3)
-    done = CliRunner().invoke(main, [*call, "--episodes", 'outcome == "(none)"'])
+    done = CliRunner().invoke(main, [*call, "--episodes", 'outcome == "still under way"'])
     assert done.exit_code == 2
     assert "another question was asked" in done.output
     assert "(On the command line: --fresh.)" in done.output
-    done = CliRunner().invoke(main, [*call, "--episodes", 'outcome == "(none)"', "--fresh", "--json"])
+    done = CliRunner().invoke(main, [*call, "--episodes", 'outcome == "still under way"', "--fresh", "--json"])
     outcomes = parquet.read_table("out/episodes.parquet").column("outcome").to_pylist()
-    assert {*outcomes} == {"(none)"}
+    assert {*outcomes} == {"still under way"}
     with open("policy.csv", "w") as file:
         file.write("state,action\n" + "".join(f"{s},right\n" for s in range(16)))
     done = CliRunner().invoke(

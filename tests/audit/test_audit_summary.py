@@ -17,13 +17,14 @@ ROWS = st.lists(
     st.fixed_dictionaries(
         {
             "observed": st.floats(-5, 5),
-            "outcome": st.sampled_from(["died", "(none)"]),
+            "outcome": st.sampled_from(["died", "still under way"]),
             "mistakes": MISTAKES,
             "claimed": MISTAKES,
             "gain": NUMBERS,
             "guaranteed_gain": NUMBERS,
             "gamma_star": st.none() | st.sampled_from([1.0, 2.5, float("inf")]),
             "verdict": st.sampled_from([None, "holds", "could do harm"]),
+            "worse_end": st.sampled_from([None, True, False]),
             "value": NUMBERS,
             "model_value": NUMBERS,
             "problem": st.sampled_from([None, "row 3: a gap"]),
@@ -31,29 +32,34 @@ ROWS = st.lists(
     ),
     max_size=12,
 )
-KINDS = {name: pa.string() for name in ("outcome", "verdict", "problem")}
+KINDS = {name: pa.string() for name in ("outcome", "verdict", "problem")} | {"worse_end": pa.bool_()}
 
 
 def both(rows, folder):
     """The rows as a table, and as a file of several groups of rows."""
     columns = {"episode": pa.array(range(len(rows)), pa.int64())}
-    names = "observed outcome mistakes claimed gain guaranteed_gain gamma_star verdict value model_value problem"
+    names = (
+        "observed outcome mistakes claimed gain guaranteed_gain gamma_star verdict worse_end value model_value problem"
+    )
     for name in names.split():
         columns[name] = pa.array([row[name] for row in rows], KINDS.get(name, pa.float64()))
     parquet.write_table(pa.table(columns), folder / "episodes.parquet", row_group_size=3)
     return TableRows(pa.table(columns)), FileRows(lambda: folder / "episodes.parquet")
 
 
-@given(ROWS)
-def test_the_summary_is_that_of_the_rows(tmp_path_factory, rows):
+@given(ROWS, st.booleans())
+def test_the_summary_is_that_of_the_rows(tmp_path_factory, rows, apart):
     def is_more(value, row):
         return value is not None and value > 1e-9 * max(1.0, abs(row["observed"]))
 
     bad = [row for row in rows if row["claimed"]]
-    gained = [row for row in rows if is_more(row["gain"], row)]
-    lost = [row for row in rows if row["gain"] is not None and is_more(-row["gain"], row)]
+    ended = [row for row in rows if not (apart and row["outcome"] == "still under way")]
+    gained = [row for row in ended if is_more(row["gain"], row)]
+    lost = [row for row in ended if row["gain"] is not None and is_more(-row["gain"], row)]
     for found in both(rows, tmp_path_factory.mktemp("rows")):
-        summary = summarize(found)
+        summary = summarize(found, apart=apart)
+        assert summary.unfinished == len(rows) - len(ended)
+        assert summary.worse_ends == sum(bool(row["worse_end"]) for row in gained)
         assert (summary.episodes, len(found)) == (len(rows), len(rows))
         assert summary.answered == sum(row["problem"] is None for row in rows)
         assert summary.mistaken.tolist() == [row["claimed"] for row in bad]
@@ -74,26 +80,34 @@ def test_the_summary_is_that_of_the_rows(tmp_path_factory, rows):
         if not pairs:
             assert summary.consistency is None
         else:
-            apart = [one - other for one, other in pairs]
+            differences = [one - other for one, other in pairs]
             consistency = summary.consistency
             assert consistency.episodes == len(pairs)
             assert [consistency.counterfactual, consistency.model, consistency.difference] == pytest.approx(
-                [fmean(one for one, _ in pairs), fmean(other for _, other in pairs), fmean(apart)], abs=1e-12
+                [fmean(one for one, _ in pairs), fmean(other for _, other in pairs), fmean(differences)], abs=1e-12
             )
-            error = stdev(apart) / len(apart) ** 0.5 if len(apart) > 1 else float("inf")
+            error = stdev(differences) / len(differences) ** 0.5 if len(differences) > 1 else float("inf")
             assert consistency.standard_error == pytest.approx(error, abs=1e-12)
 
 
-@given(ROWS, st.integers(1, 5), st.sampled_from(["gain", "guaranteed_gain"]), st.booleans())
-def test_the_top_is_what_sorting_all_rows_gives(tmp_path_factory, rows, n, by, losses):
+@given(
+    ROWS,
+    st.integers(1, 5),
+    st.sampled_from(["gain", "guaranteed_gain"]),
+    *[st.booleans()] * 2,
+    st.sampled_from([None, True, False]),
+)
+def test_the_top_is_what_sorting_all_rows_gives(tmp_path_factory, rows, n, by, losses, apart, worse):
     sign = -1 if losses else 1
     values = [None if row[by] is None else sign * row[by] for row in rows]
     wanted = [
         i for i, value in enumerate(values) if value is not None and value > 1e-9 * max(1, abs(rows[i]["observed"]))
     ]
+    wanted = [i for i in wanted if not (apart and rows[i]["outcome"] == "still under way")]
+    wanted = [i for i in wanted if worse is None or bool(rows[i]["worse_end"]) == worse]
     wanted = sorted(wanted, key=lambda i: -values[i])[:n]
     for found in both(rows, tmp_path_factory.mktemp("rows")):
-        places = find_top(found, n, by, losses=losses)
+        places = find_top(found, n, by, losses=losses, apart=apart, worse_end=worse)
         assert places.tolist() == wanted
         assert found.take(places[::-1]).column("episode").to_pylist() == wanted[::-1]
         broken = [i for i, row in enumerate(rows) if row["problem"]]

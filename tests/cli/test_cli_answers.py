@@ -45,9 +45,8 @@ def test_explain_tells_what_the_library_explains(epidemic, k, m):
     assert answer["uncertainty"] is None
 
 
-def test_explain_in_words(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "120")
-    text = run("explain", "case:epidemic", "-k", 3, "-m", 1)
+def test_explain_in_words():
+    text = run("explain", "case:epidemic", "-k", 3, "-m", 1, width=120)
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert "1 (8, 2, 20) → do nothing the same 0 0.64 yes" in lines
     assert "5 (1, 9, 20) → do nothing the same → vaccinate an infected person* 0 0 no" in lines
@@ -289,6 +288,40 @@ def test_demo_as_json(tmp_path, monkeypatch):
     assert ward["explanations"][0]["steps"][0]["state"] == "sick"
     assert len(patient["explanations"]) == 1
     assert list(tmp_path.iterdir()) == []  # only the text of the demonstration is also left in a file
+
+
+def test_what_if_by_step_and_by_the_log_s_own_hours(tmp_path):
+    ward = tether.cases.ward()
+    asked = tether.counterfactual(ward.mdp, ward.path).what_if({3: "treat"}, best_from=None)
+    answer = json_of("what-if", "case:ward", "--at", "3=treat")
+    assert (answer["value"], answer["needed_k"], answer["outcomes"]) == (asked.value, asked.needed_k, asked.outcomes())
+    log = tmp_path / "log.csv"
+    rows = zip((20.0, 22.1, 24.2, 26.3, 28), ward.path.states, (*ward.path.actions, ""), strict=True)
+    log.write_text(
+        "patient,hour,state,action\nx,1,sick,treat\nx,2,well,\n" + "".join(f"a,{h},{s},{a}\n" for h, s, a in rows)
+    )
+    read = ("--path-column", "episode=patient", "--time", "hour", "--step-name", "hour")
+    text = run("what-if", "case:ward", f"{log}#a", *read, "--at", "26.3=treat")
+    assert text.startswith("hour 26.3 (step 3):\n")
+    assert "26.3  worse → wait" in text
+    assert json_of("what-if", "case:ward", f"{log}#a", *read, "--at", "26.3=treat")["value"] == asked.value
+    for wrong, why in (
+        ("9=treat", "there is no step 9"),
+        ("treat", "is not of the form"),
+        ("1.5=treat", "no step 1.5"),
+    ):
+        done = CliRunner().invoke(main, ["what-if", "case:ward", "--at", wrong])
+        assert (done.exit_code, why in done.stderr) == (2, True)
+    assert CliRunner().invoke(main, ["what-if", "case:ward"]).exit_code == 2
+
+
+def test_long_episodes_are_folded():
+    grid = tether.cases.grid_world()
+    path = tether.Path([0] * 61, ["up"] * 60)
+    explanation = tether.counterfactual(grid.mdp, path).plan(k=1, m=0).explain(certificate=False)
+    from tether.cli.steps_table import steps_table
+
+    assert steps_table(explanation.steps).row_count == 3  # the first, 59 alike, the last
 
 
 # ---- certify and robust -----------------------------------------------------------------------------------------

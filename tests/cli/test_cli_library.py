@@ -82,7 +82,18 @@ FILES = {
 }
 """What names files, columns and the answer's form; and what has no default in either."""
 
-NOT_CALLS = {"episode_name", "step_name", "features", "output", "at", "export", "scheduler", "by", "condition"}
+NOT_CALLS = {
+    "episode_name",
+    "step_name",
+    "features",
+    "output",
+    "at",
+    "hide_ids",
+    "export",
+    "scheduler",
+    "by",
+    "condition",
+}
 """How an answer is shown, and where it goes to."""
 
 
@@ -145,7 +156,7 @@ MEANS_ITS_OWN = {
 
 LOOKED_UP = {
     *("Sweep.value", "Sweep.lost", "Sweep.plot", "SweepUncertainty.at", "Decisions.within", "plot_lost", "plot_sweep"),
-    "Robust.limits",
+    *("Robust.limits", "TypedSweep.value"),
 }
 """Look-ups in an answer for some k or m, and what finds the defaults."""
 

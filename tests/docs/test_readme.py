@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import runpy
 import shlex
 import shutil
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from pages import undrawn
 
+import tether
 from tether.cli import main
 
 ROOT = Path(__file__).parent.parent.parent
@@ -43,6 +45,12 @@ def test_the_commands_run_and_print_what_is_shown(tmp_path, monkeypatch):
                 ran.append(line)
     assert sum("explain" in line for line in ran) == 5  # FrozenLake, ICU-Sepsis, a PRISM model, a log, a property
     assert (tmp_path / "patient.html").stat().st_size < 1e6
+
+
+def test_the_ward_is_what_its_program_makes(tmp_path):
+    made = runpy.run_path(str(ROOT / "examples" / "make_ward.py"))["patients"]()
+    tether.io.write_episodes(made, tmp_path / "ward.csv")
+    assert (tmp_path / "ward.csv").read_bytes() == (ROOT / "examples" / "ward.csv").read_bytes()
 
 
 def test_what_it_links_to_is_there():

@@ -296,3 +296,36 @@ def test_no_word_of_a_long_name_is_broken(browser, width):
     for explorer in serving(One(cf, "an episode")):
         with Visit(browser, explorer, width=width) as visit:
             assert visit.page.evaluate(BROKEN) == []
+
+
+def test_the_first_screen(browser, cases):
+    """One patient, one slider over two bars, the picture; hints once; what if behind a step; axe finds nothing."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    with Visit(browser, cases) as visit:
+        page = visit.page
+        assert page.inner_text("h1") == "Patient 10: sick, waited four times, died."
+        assert page.locator("#hints li").count() == 3
+        page.click("#hints-off")
+        page.reload()
+        visit.quiet()
+        assert not page.is_visible("#hints")
+        assert page.locator(".meter").count() == 2
+        top = page.evaluate("document.querySelector('main svg').getBoundingClientRect().top + scrollY")
+        assert top < 700
+        before = page.locator(".meter-name").all_inner_texts()
+        visit.slide("k", 1)  # shorter: more about this patient, and less help
+        assert before != page.locator(".meter-name").all_inner_texts()
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            found = axe.run(page).response["violations"]
+            assert [(one["id"], one["nodes"][0]["html"][:200]) for one in found] == [], scheme
+        page.click(".timeline button >> nth=2")
+        page.click("[popover]:popover-open a >> text=What if?")
+        visit.quiet()
+        assert "if=2:1" in visit.query
+        assert page.is_visible("#panel-if")
+        page.set_viewport_size({"width": 400, "height": 800})
+        box = page.locator("#k").bounding_box()
+        assert 640 < box["y"] < 800  # in reach of the thumb
+        page.set_viewport_size({"width": 320, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 320

@@ -450,3 +450,26 @@ def test_half_of_the_values_of_a_state_is_an_error(tmp_path, comment):
     assert (
         read_drn(save(tmp_path, text.replace("//[x=0]", "// a note").replace("//[x=1]", "// [see there"))).n_states == 2
     )
+
+
+UNNAMED = """@type: MDP
+@reward_models
+{names}
+@nr_states
+1
+@model
+state 0 [{state}]
+	action a [{action}]
+		0 : 1
+"""
+
+
+def test_a_reward_model_without_a_name(tmp_path):
+    """Storm calls the reward model of a program that has one, without a name, by an empty one."""
+    alone = save(tmp_path, UNNAMED.format(names="", state="0", action="3"))
+    assert [read_drn(alone, reward_model=name).reward(0, "a") for name in ("", None)] == [3, 3]
+    among = save(tmp_path, UNNAMED.format(names="alpha  zeta ", state="0, 0, 0", action="11, 3, 7"))
+    with pytest.raises(FileError, match=r"line 6: one of the reward models has no name, .*; give it one") as caught:
+        read_drn(among, reward_model="zeta")
+    assert len(caught.value.problems) == 1
+    assert read_drn(among, reward_model=False).reward(0, "a") == 0

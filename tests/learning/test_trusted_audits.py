@@ -35,6 +35,16 @@ def test_more_data_gains_more_and_is_less_often_wrong(real):
     assert wrong[-1] <= wrong[0] + 0.01
 
 
+def test_intervals_of_plans_cover_the_truth_as_often_as_they_say():
+    covered = []
+    for seed in (121, 122, 123):
+        truth = hospital(seed, 0.6)
+        one = audited(truth, log_of(truth, 500, seed), 32, draws=20)
+        covered += ((one.low <= one.true) & (one.true <= one.high))[np.abs(one.claimed) > 1e-9].tolist()
+    assert len(covered) > 40
+    assert 0.8 <= np.mean(covered) <= 0.99
+
+
 @pytest.mark.parametrize("size", [100, 500, 2000])
 def test_a_placebo_finds_nothing(size):
     found = []

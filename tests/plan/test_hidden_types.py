@@ -168,3 +168,21 @@ def test_a_prior_may_depend_on_the_first_state_and_must_be_a_distribution():
         tether.Types({"a": types.models["z0"], "b": other}, prior={"a": 0.5, "b": 0.5})
     with pytest.raises(tether.QueryError, match="under Gumbel-max alone"):
         tether.counterfactual(types, path, "independent")
+
+
+def test_two_types_with_few_vectors_lose_no_more_than_is_said(monkeypatch):
+    """With fewer vectors the plan is one that can be followed, and the best is at most what was lost above it."""
+    some = 0
+    for seed in range(6):
+        cf = tether.counterfactual(*typed(seed, 2, 5))
+        best = cf.plan(m=5)
+        assert best.exact
+        with monkeypatch.context() as few:
+            few.setattr(hidden_types, "MOST_OF_TWO", 2)
+            plan = cf.plan(m=5)
+        some += not plan.exact
+        assert plan.value <= best.value + 1e-12 <= plan.best_possible + 2e-12
+        assert plan.exact or plan.best_possible - plan.value <= plan.vectors.lost + 1e-12
+        mean = sum(cf.posterior[name] * value for name, value in plan.values.items())
+        assert mean == pytest.approx(plan.value, abs=1e-12)
+    assert some

@@ -97,6 +97,10 @@ def test_one_type_gives_the_answers_of_its_model(seed):
             goal = tether.reach([1])
             if path.states[0] != 1:
                 asked = cf.plan(m=2, objective=goal, minimise=minimise)
+                tied = cf.plan(k=2, m=2, objective=goal, minimise=minimise)
+                assert tied.value == pytest.approx(
+                    usual.plan(k=2, m=2, objective=goal, minimise=minimise).value, abs=1e-12
+                )
                 known = usual.plan(k=5, m=2, objective=goal, minimise=minimise)
                 assert (asked.value, asked.observed_value) == pytest.approx(
                     (known.value, known.observed_value), abs=1e-12

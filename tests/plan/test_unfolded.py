@@ -81,9 +81,10 @@ def test_storm_finds_the_value_of_the_plan(tmp_path, rule, minimise):
         assert answer.get_value(model.initial_states[0]) == pytest.approx(wanted, abs=1e-9)
 
 
-def test_a_written_episode_has_its_discount_and_final_reward_in_its_rewards(tmp_path):
+@pytest.mark.parametrize("discount", [0.9, 0.0])
+def test_a_written_episode_has_its_discount_and_final_reward_in_its_rewards(tmp_path, discount):
     grid = tether.cases.grid_world()
-    mdp = grid.mdp.with_objective(discount=0.9, final_reward={15: 50.0, 6: -30.0})
+    mdp = grid.mdp.with_objective(discount=discount, final_reward={15: 50.0, 6: -30.0})
     cf = tether.counterfactual(mdp, grid.path)
     made = cf.write(tmp_path / "fall.tra", 7, 2)
     back = tether.io.read_model(tmp_path / "fall.tra")
@@ -92,3 +93,13 @@ def test_a_written_episode_has_its_discount_and_final_reward_in_its_rewards(tmp_
     assert back.solve(cf.T + 1).value(first) == pytest.approx(cf.plan(7, 2).value)
     unfolded = cf.to_mdp(7, changes=2)
     assert unfolded.solve(cf.T).value(unfolded.states[0]) == pytest.approx(cf.plan(7, 2).value)
+
+
+def test_without_any_reward_the_question_has_an_answer(tmp_path):
+    """Storm has none about rewards that are all 0: it drops them."""
+    mdp = tether.MDP.from_table(["a", "a", "b"], ["x", "y", "x"], ["a", "a", "b"], [1.0, 1.0, 1.0])
+    cf = tether.counterfactual(mdp, tether.Path(["a", "a"], ["x"]))
+    assert cf.write(tmp_path / "nothing.drn", 1, 1).question == "Pmax=? [ F false ]"
+    never = cf.write(tmp_path / "never.drn", 1, 1, objective=tether.reach("b"), minimise=True)
+    assert never.question == "Pmin=? [ F false ]"
+    assert cf.plan(1, 1, objective=tether.reach("b"), minimise=True).value == 0.0

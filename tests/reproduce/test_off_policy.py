@@ -130,7 +130,7 @@ def test_every_episode_is_what_an_audit_says_of_it(small):
         found.table.column("model_value").to_numpy(), small.for_anyone[chosen] @ [-1, 0, 1], atol=1e-12
     )
     outcomes = {(row["observed"], row["counterfactual"]): row["episodes"] for row in found.outcomes.to_pylist()}
-    names = {-1: "died", 0: "(none)", 1: "discharged"}
+    names = {-1: "died", 0: "still under way", 1: "discharged"}
     for observed, i in product((-1, 0, 1), range(3)):
         wanted = small.ends[chosen][log.outcome == observed][:, i].sum()
         assert outcomes.get((names[observed], names[i - 1]), 0.0) == pytest.approx(wanted, abs=1e-12)

@@ -38,7 +38,7 @@ def test_the_page_says_what_the_tables_say(tmp_path):
     assert [row[0] for row in rows[1:]] == [*top.column("episode").to_pylist(), *only.column("episode").to_pylist()]
     shown = dict(zip(rows[0], rows[1], strict=True))
     for name, value in (
-        ("its cost", top.column("largest_mistake")[0].as_py()["cost"]),
+        ("cost of mistakes", top.column("claimed")[0].as_py()),
         ("what hindsight adds", top.column("gain")[0].as_py()),
     ):
         assert shown[name].startswith(f"{value:.4g}"[:3])

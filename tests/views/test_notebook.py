@@ -39,7 +39,8 @@ EVERY = list(records(ODD["evil labels"]().cf))
 @pytest.mark.parametrize("name", EVERY)
 def test_labels_are_text_and_nothing_else(name):
     page = Page(f"<div>{records(ODD['evil labels']().cf)[name]._repr_html_()}</div>")
-    assert page.tags <= {"div", "table", "thead", "tbody", "tr", "th", "td", "p"}
+    drawn = {"b", "svg", "title", "g", "path", "defs", "use", "clippath", "rect", "style", "text", "metadata", "tspan"}
+    assert page.tags <= {"div", "table", "thead", "tbody", "tr", "th", "td", "p"} | (drawn if name == "plan" else set())
     assert not [attribute for attribute, _ in page.attributes if attribute.startswith("on")]
 
 
@@ -69,7 +70,8 @@ def test_what_is_shown():
     plan = cf.plan(7, 4)
     facts = dict(rows(plan))
     assert (facts["k, m"], facts["return"], facts["observed"]) == ("7, 4", f"{plan.value:.6g}", "-38")
-    assert facts["plan"] == plan.explain().sentences(str)[0]
+    shown = plan._repr_html_()  # sentences, then the picture, then the table
+    assert shown.index("Mistake or luck?") < shown.index("<svg") < shown.index("<table")
     head, *steps = rows(plan.explain())
     assert head[:3] == ["t", "observed", "done"]
     assert steps[1][:6] == ["1", "(8, 2, 20)", "NIL", "(8, 2, 20)", "1", "V_I"]
@@ -97,7 +99,7 @@ def test_many_states_of_a_solution_are_shown_in_part():
 def test_a_plan_of_a_large_model_does_not_wait(monkeypatch):
     monkeypatch.setattr("tether.objects.plan_object.LARGE", 0)
     plan = walk(5, 4).plan(2, 1)
-    assert "plan" not in dict(rows(plan))
+    assert "<svg" not in plan._repr_html_()
 
 
 CELLS = [
@@ -124,3 +126,16 @@ def test_a_figure_appears_below_the_cell_that_draws_it(tmp_path, monkeypatch):
     shown = [[list(output.get("data", {})) for output in cell.outputs] for cell in book.cells]
     pictures = [sum("image/png" in kinds for kinds in outputs) for outputs in shown]
     assert pictures == [0, 1, 1, 1, 0]
+
+
+def test_every_public_result_displays_itself():
+    """But for arrays to compute with, and for what a search tells while it runs."""
+    import inspect
+
+    records = {name: found for name, found in vars(tether.records).items() if inspect.isclass(found)}
+    silent = {name for name, found in records.items() if not hasattr(found, "_repr_html_")}
+    assert silent == {"ModelArrays", "Tracked"}
+    ward = tether.cases.ward()
+    plan = tether.counterfactual(ward.mdp, ward.path).plan(1, 1)
+    for shown in (plan.risk, plan.explain().verdicts(str), tether.audit(ward.mdp, [ward.path]), plan.question):
+        Page(shown._repr_html_())  # every tag that opens closes

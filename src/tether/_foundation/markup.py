@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -17,9 +17,10 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.rounding import rounding_of
-from tether._foundation.words import cut
+from tether._foundation.words import cut, number
 
 __all__ = [
+    "Displayed",
     "HeatCell",
     "HeatTable",
     "clean",
@@ -41,6 +42,9 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _MINUS = re.compile(r"(?<![\w)])-(?=[\d.∞])")
 
 _TOGETHER = re.compile(r"\b[kmt] = \d+|\d %|± \d")
+
+_WIDEST = 400
+"""Letters of a record that has neither sentences nor short fields."""
 
 _ROWS = 30
 """How many rows a table in a notebook has before its middle is left out."""
@@ -269,3 +273,28 @@ def shade(share: float) -> str:
     """The colours of a cell by its share of the largest gain, 0 to 1; pages have their own for ``--heat``."""
     red, green, blue = (_SHADES[0] + share * (_SHADES[1] - _SHADES[0])).round().astype(int).tolist()
     return f"--heat:{share:.3f};background:#{red:02x}{green:02x}{blue:02x};color:#1a1a1a;"
+
+
+class Displayed:
+    """Shows itself in a notebook: its sentences, if it has a text of its own; otherwise its fields that are short.
+
+    >>> @dataclass(frozen=True)
+    ... class Found(Displayed):
+    ...     gain: float
+    ...     action: str
+    >>> "<b>" in Found(1.5, "<b>")._repr_html_(), "1.5" in Found(1.5, "<b>")._repr_html_()
+    (False, True)
+    """
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        if type(self).__str__ is not object.__str__:
+            return paragraphs(str(self).splitlines())
+        names: list[str] = [one.name for one in fields(self)] if is_dataclass(self) else []
+        short = [
+            (name, number(value) if isinstance(value, float) else value)
+            for name in names
+            if isinstance(value := getattr(self, name), str | int | float | bool)
+        ]
+        return facts(short) if short else paragraphs([cut(repr(self), _WIDEST)])

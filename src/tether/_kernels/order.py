@@ -26,7 +26,7 @@ def first_from(ascending: Ints, low: int, high: int, least: Any) -> Any:
 
 
 @kernel
-def sort_by(keys: Floats, order: Ints, begin: int, n: int) -> None:
+def sort_by(keys: Floats, order: Ints, begin: Any, n: Any) -> None:
     """Sort n items of ``order`` from ``begin`` on by ``keys``, ascending: by insertion, or as a heap if it is long."""
     moves, most = 0, 16 * n + 1024
     for i in range(begin + 1, begin + n):

@@ -19,6 +19,9 @@ __all__ = ["StepRows", "Vectors", "layer_of_vectors"]
 _SAME = 1e-12
 """Values that differ by less than this, in proportion, are equal."""
 
+_FREE = 1e-14
+"""What may be lost at a node, in proportion: it is only rounding."""
+
 
 class StepRows(NamedTuple):
     """The rows of all pairs at one step, side by side for all types: ``probability`` and ``reward`` have a column each.
@@ -54,39 +57,92 @@ class Vectors(NamedTuple):
 
 @kernel
 def _hull(values: Floats) -> Ints:
-    """Two types: the vectors that are best for some belief, in their order; of equal ones the first."""
+    """Two types: the vectors that are best for some belief, in the order of these beliefs; of equal ones the first.
+
+    Each is a line over the chance b of the first type, v_2 + b·(v_1 - v_2); lines are added from the flattest on.
+    """
     n = values.shape[0]
     largest = 1.0
     for i in range(n):
         largest = max(largest, abs(values[i, 0]), abs(values[i, 1]))
     near = _SAME * largest
-    at = 0
-    for i in range(1, n):
-        higher = values[i, 1] - values[at, 1]
-        if higher > near or (higher >= -near and values[i, 0] - values[at, 0] > higher + near):
-            at = i
-    kept = np.zeros(n, np.bool_)
-    while True:
-        kept[at] = True
-        best, where = -1, 2.0
-        slope = values[at, 0] - values[at, 1]
-        for i in range(n):
-            steeper = values[i, 0] - values[i, 1] - slope
+    slope = values[:, 0] - values[:, 1]
+    order = np.argsort(slope, kind="mergesort")
+    kept, size = np.empty(n, np.int64), 0
+    passed = np.zeros(n)  # from which b on each is the best
+    for i in order:
+        before = 0.0
+        skipped = False
+        while size:
+            top = kept[size - 1]
+            steeper = slope[i] - slope[top]
             if steeper <= near:
+                if values[i, 1] <= values[top, 1] + near:
+                    skipped = True
+                    break
+                size -= 1
                 continue
-            cross = (values[at, 1] - values[i, 1]) / steeper
-            if cross < where - _SAME:
-                best, where = i, cross
-            elif cross <= where + _SAME and values[i, 0] - values[i, 1] > values[best, 0] - values[best, 1] + near:
-                best, where = i, min(where, cross)
-        if best < 0 or where >= 1.0:
-            return np.flatnonzero(kept)
-        at = best
+            before = (values[top, 1] - values[i, 1]) / steeper
+            if before <= (passed[size - 1] + _SAME if size > 1 else near / steeper):
+                size -= 1
+                before = 0.0
+                continue
+            break
+        if skipped or (size and before >= 1.0):
+            continue
+        kept[size], passed[size] = i, before
+        size += 1
+    return kept[:size].copy()
 
 
 @kernel
-def _undominated(values: Floats, posterior: Floats, most: int) -> tuple[Ints, bool]:
-    """More types: the vectors that no other dominates; the best few if they are too many, and whether they were."""
+def _thinned(values: Floats, most: int) -> tuple[Ints, float]:
+    """Some vectors of a hull, with at most ``most``, and how much is lost by that for the worst belief.
+
+    A vector is left out if its neighbours are as good up to rounding; if too many are left, up to ten times more, and
+    so on. Only what is more than rounding counts as lost.
+    """
+    n = values.shape[0]
+    largest = 1.0
+    for i in range(n):
+        largest = max(largest, abs(values[i, 0]), abs(values[i, 1]))
+    allowed = _FREE * largest
+    while True:
+        kept, size, lost = np.empty(n, np.int64), 0, 0.0
+        i = 0
+        while i < n:
+            kept[size] = i
+            size += 1
+            step, worst = 1, 0.0
+            while i + step + 1 < n:  # may the vectors between i and i + step + 1 be left out?
+                gap = _gap(values, i, i + step + 1)
+                if gap > allowed:
+                    break
+                worst = gap
+                step += 1
+            lost = max(lost, worst)
+            i += step
+        if size <= most:
+            return kept[:size].copy(), lost if allowed > _FREE * largest else 0.0
+        allowed *= 10.0
+
+
+@kernel
+def _gap(values: Floats, low: int, high: int) -> float:
+    """How much the vectors between two are better than both, where these two are equal."""
+    rise = values[high, 0] - values[low, 0]
+    fall = values[low, 1] - values[high, 1]
+    b = fall / (rise + fall)
+    height = b * values[low, 0] + (1.0 - b) * values[low, 1]
+    gap = 0.0
+    for i in range(low + 1, high):
+        gap = max(gap, b * values[i, 0] + (1.0 - b) * values[i, 1] - height)
+    return gap
+
+
+@kernel
+def _undominated(values: Floats, posterior: Floats, most: int) -> tuple[Ints, float]:
+    """More types: the vectors that no other dominates; if they are too many, a few. What that loses is not known."""
     n, types = values.shape
     kept = np.empty(n, np.int64)
     size = 0
@@ -117,7 +173,7 @@ def _undominated(values: Floats, posterior: Floats, most: int) -> tuple[Ints, bo
         size = left + 1
     kept = kept[:size]
     if size <= most:
-        return kept, False
+        return kept, 0.0
     chosen = np.zeros(n, np.bool_)
     for z in range(types):
         chosen[kept[np.argmax(values[kept, z])]] = True
@@ -126,35 +182,40 @@ def _undominated(values: Floats, posterior: Floats, most: int) -> tuple[Ints, bo
         worth[k] = values[kept[k]] @ posterior
     for k in np.argsort(-worth)[: max(1, most - types)]:
         chosen[kept[k]] = True
-    return np.flatnonzero(chosen), True
+    return np.flatnonzero(chosen), np.inf
 
 
 @kernel
-def _pruned(values: Floats, posterior: Floats, most: int) -> tuple[Ints, bool]:
+def _pruned(values: Floats, posterior: Floats, most: int) -> tuple[Ints, float]:
+    """The vectors that are kept, and how much leaving out others may lose; infinite if that is not known."""
     if values.shape[0] <= 1:
-        return np.arange(values.shape[0]), False
+        return np.arange(values.shape[0]), 0.0
     if values.shape[1] == 1:
         best = 0
         for i in range(1, values.shape[0]):
             if values[i, 0] > values[best, 0] + _SAME * max(1.0, abs(values[best, 0])):
                 best = i
-        return np.array([best]), False
+        return np.array([best]), 0.0
     if values.shape[1] == 2:
-        return _hull(values), False
+        kept = _hull(values)
+        if kept.size <= most:
+            return kept, 0.0
+        few, lost = _thinned(values[kept], most)
+        return kept[few], lost
     return _undominated(values, posterior, most)
 
 
 @kernel
 def _of_pair_of_two(
-    pair: int, changes: int, rows: StepRows, after: Vectors, discount: float
-) -> tuple[Floats, Ints, bool]:
+    pair: int, changes: int, rows: StepRows, after: Vectors, discount: float, most: int
+) -> tuple[Floats, Ints, float]:
     """`_of_pair` for two types: the hull of a Minkowski sum has the edges of all hulls, in the order of their slopes.
 
     Vectors are in the order of the belief for which they are best. An edge from v to w is passed where the chance of
     the first type is b = (v_2 - w_2) / (v_2 - w_2 + w_1 - v_1).
     """
     first, last = rows.row_start[pair], rows.row_start[pair + 1]
-    empty = np.empty((0, 2)), np.empty((0, last - first), np.int64), False
+    empty = np.empty((0, 2)), np.empty((0, last - first), np.int64), 0.0
     number = np.full(last - first, -1)
     point = rows.reward[pair].copy()
     size = 0
@@ -197,21 +258,24 @@ def _of_pair_of_two(
             break
         point += step[order[i]]
         number[owner[order[i]]] += 1
-    return values[:kept], back[:kept], False
+    if kept <= most:
+        return values[:kept], back[:kept], 0.0
+    few, lost = _thinned(values[:kept], most)
+    return values[few], back[few], lost
 
 
 @kernel
 def _of_pair(
     pair: int, changes: int, rows: StepRows, after: Vectors, discount: float, posterior: Floats, most: int
-) -> tuple[Floats, Ints, bool]:
+) -> tuple[Floats, Ints, float]:
     """The vectors of one pair, and their numbers by entry; none if some next state has none."""
     types = posterior.size
     if types == 2:
-        return _of_pair_of_two(pair, changes, rows, after, discount)
+        return _of_pair_of_two(pair, changes, rows, after, discount, most)
     first, last = rows.row_start[pair], rows.row_start[pair + 1]
     values, back = np.empty((1, types)), np.full((1, last - first), -1)
     values[0] = rows.reward[pair]
-    lost = False
+    lost = 0.0
     for e in range(first, last):
         met = False
         for z in range(types):
@@ -232,7 +296,7 @@ def _of_pair(
                 for z in range(types):
                     sums[at, z] = values[i, z] + discount * rows.probability[e, z] * some[j, z]
         kept, cut = _pruned(sums, posterior, most)
-        lost = lost or cut
+        lost = max(lost, cut)
         values, onward = sums[kept], np.empty((kept.size, last - first), np.int64)
         for i in range(kept.size):
             onward[i] = back[numbers[kept[i], 0]]
@@ -253,8 +317,8 @@ def layer_of_vectors(
     discount: float,
     posterior: Floats,
     most: int,
-) -> tuple[Vectors, bool]:
-    """The vectors of a layer from those of the next, and whether any were left out; ``observed`` has a pair by state.
+) -> tuple[Vectors, float]:
+    """The vectors of a layer, and how much leaving out some may lose; ``observed`` has a pair for each state.
 
     Plans with all changes left are met in the state ``seen`` alone (-1: anywhere). The observed pair comes first: of
     equal vectors the first is kept.
@@ -264,7 +328,7 @@ def layer_of_vectors(
     size, room, room_back, size_back = 0, 64, 256, 0
     found, taken = np.empty((room, types)), np.empty(room, np.int64)
     back_start, back = np.zeros(room + 1, np.int64), np.empty(room_back, np.int64)
-    lost = False
+    lost = 0.0
     for i in range(states.size):
         s = states[i]
         for c in range(columns):
@@ -276,6 +340,7 @@ def layer_of_vectors(
             own = np.empty((0, types))
             own_pair = np.empty(0, np.int64)
             own_row = np.empty(0, np.int64)
+            at_pair = 0.0
             backs = [np.empty((0, 0), np.int64) for _ in range(0)]
             for step in range(end - begin + 1):
                 pair = observed[s] if step == 0 else begin + step - 1
@@ -285,7 +350,7 @@ def layer_of_vectors(
                 if left < 0:
                     continue
                 values, numbers, cut = _of_pair(pair, left, rows, after, discount, posterior, most)
-                lost = lost or cut
+                at_pair = max(at_pair, cut)
                 if values.shape[0] == 0:
                     continue
                 own = np.concatenate((own, values))
@@ -293,9 +358,7 @@ def layer_of_vectors(
                 own_row = np.concatenate((own_row, np.arange(values.shape[0]) + len(backs) * 1_000_000))
                 backs.append(numbers)
             kept, cut = _pruned(own, posterior, most)
-            lost = lost or cut
-            if types == 2:
-                kept = kept[np.argsort(own[kept, 0])]
+            lost = max(lost, at_pair + cut)
             for v in kept:
                 row = backs[own_row[v] // 1_000_000][own_row[v] % 1_000_000]
                 if size == room:

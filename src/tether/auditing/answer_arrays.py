@@ -15,6 +15,7 @@ from tether._foundation.arrays import Floats, Ints
 from tether.evaluation.certificate import VERDICTS
 from tether.evaluation.outcomes import absorbing
 from tether.mdp import MDP
+from tether.model.model_record import ModelRecord
 
 if TYPE_CHECKING:
     import pyarrow
@@ -31,6 +32,7 @@ __all__ = [
     "join",
     "not_reviewed",
     "outcome_codes",
+    "sets_apart",
 ]
 
 NONE, UNRECORDED, UNKNOWN = -1, -2, -3
@@ -75,6 +77,7 @@ class Row:
     about_episode: float = np.nan
     p_worse: float = np.nan
     foreseeable: float = np.nan
+    worse_end: int = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,6 +122,7 @@ class Answers:
     about_episode: Floats
     p_worse: Floats
     foreseeable: Floats
+    worse_end: Ints
     expected: Floats
     mistakes: Floats
     claimed: Floats
@@ -208,7 +212,7 @@ _LISTS = {
     "end_start": ("end_outcome", "end_probability"),
     "decision_start": ("decision_pair", "decision_best", "decision_cost", "decision_claimed", "decision_turn"),
 }
-_WHOLE = ("steps", "outcome", "k", "m", "least_seen")
+_WHOLE = ("steps", "outcome", "k", "m", "least_seen", "worse_end")
 _NUMBERS = ("observed", "logged", "value", "gain", "strength", "influenced_steps", "guaranteed_gain", "gamma_star")
 _KINDS: dict[str, type[np.generic]] = {
     **dict.fromkeys(_WHOLE, np.int64),
@@ -277,6 +281,15 @@ def join(parts: Sequence[Answers]) -> Answers:
         else:
             columns[one.name] = np.concatenate(found)
     return Answers(**columns)
+
+
+def sets_apart(mdp: ModelRecord) -> bool:
+    """Whether episodes that are still under way are told apart: in a learned model in which episodes end.
+
+    What they would gain is a guess about an end that nobody saw. In a model that was given, the length of the record is
+    part of the question.
+    """
+    return mdp.counts is not None and bool(np.any(mdp.form.terminal != mdp.counts.end))
 
 
 def outcome_codes(mdp: MDP) -> Ints:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
-from tether._foundation.rounding import gain_of
+from tether._foundation.arrays import Flags, Floats, Ints
+from tether._foundation.rounding import gain_of, rounding_of
 from tether.auditing.answer_arrays import UNRECORDED, VERDICTS, Answers, Change, Row, gather, outcome_codes
 from tether.auditing.audit_question import Question
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.errors import QueryError, TetherError
 from tether.evaluation.certificate import Certificate, certify, why_uncertified
+from tether.evaluation.disagreement import is_worse, sides_of
 from tether.evaluation.evaluate import Evaluation, evaluate_plan, evaluate_policy
 from tether.evaluation.plan_risk import risk_of
 from tether.evaluation.review import Batch, horizons
@@ -28,7 +29,7 @@ from tether.explanation.mistakes import value_in_replay
 from tether.logs.cohort import Cohort
 from tether.mdp import MDP
 from tether.model.model_record import ModelRecord
-from tether.observation.changes import is_change
+from tether.observation.changes import absorbing, is_change
 from tether.observation.path import Observation, Path
 from tether.plan.best_values import observed_value
 from tether.plan.objective import asked as asked_of
@@ -65,6 +66,7 @@ class PreparedQuestion:
     @classmethod
     def of(cls, mdp: MDP, question: Question) -> PreparedQuestion:
         """Prepare to answer."""
+        question = question.bound(mdp)
         drawn = None
         if question.draws and question.split is None:
             from tether.learning.posterior import posterior
@@ -76,6 +78,33 @@ class PreparedQuestion:
     def shares(self) -> Floats:
         """How often each pair is usually taken in its state."""
         found: Floats = self.once("shares", lambda: shares_of_pairs(self.mdp))
+        return found
+
+    @property
+    def sides(self) -> tuple[Flags, Flags]:
+        """Which states are a good end, and which a bad one."""
+        found: tuple[Flags, Flags] = self.once("sides", lambda: sides_of(self.mdp))
+        return found
+
+    def worse_ends(self, good: Any, bad: Any, gain: Any, observed: Any, last: Any) -> Any:
+        """Whether plans gain return, but have a worse end than what happened: 1 or 0; -1 where that is not known.
+
+        ``good`` and ``bad`` are the chances of such an end under each plan, and ``last`` the last observed state. Of an
+        episode that is still under way in a learned model, the end is not known.
+        """
+        was_good, was_bad = (one[np.maximum(last, 0)] for one in self.sides)
+        known = (last >= 0) & (self.sides[0].any() or self.sides[1].any())
+        if self.mdp.counts is not None:
+            known &= self._ends[np.maximum(last, 0)]
+        if self.question.policy is not None or self.question.objective is not None:
+            return np.full(np.shape(last), -1)
+        with np.errstate(invalid="ignore"):
+            worse = is_worse(good, was_good, bad, was_bad) & (gain > rounding_of(observed))
+        return np.where(known, worse.astype(np.int64), -1)
+
+    @property
+    def _ends(self) -> Flags:
+        found: Flags = self.once("ends", lambda: absorbing(self.mdp.form, np.arange(self.mdp.n_states)))
         return found
 
     def model_value(self, start: int, steps: int) -> float:
@@ -166,7 +195,14 @@ def _row(
         about_episode=np.nan if plan is None else about_plan(plan),
         p_worse=np.nan if plan is None or cf.after is not None else risk_of(plan).worse,
         foreseeable=_best_value(asked, cf),
+        worse_end=_worse_end(asked, outlook, np.nan if plan is None else plan.gain, observed, last),
     )
+
+
+def _worse_end(asked: PreparedQuestion, outlook: Evaluation, gain: float, observed: float, last: int) -> int:
+    states, chance = outlook.ends
+    good, bad = (float(chance @ one[states]) for one in asked.sides)
+    return int(asked.worse_ends(good, bad, gain, observed, np.array(last)))
 
 
 def _least_seen(cf: CounterfactualRecord, policy: Any) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tether._foundation.checks import whole_number
@@ -10,8 +10,10 @@ from tether.conditioning.model_sets import check_gamma
 from tether.errors import QueryError
 from tether.influence.advisable import Advisable
 from tether.influence.one_step import Influence, make_influence
+from tether.influence.own import InfluenceTest, TetherRule
 from tether.influence.rules import Rule, make_rule
 from tether.learning.folds import Folds
+from tether.model.model_record import ModelRecord
 from tether.model.properties import Property, make_property
 
 __all__ = ["Question", "make_question"]
@@ -74,13 +76,14 @@ class Question:
         return {
             "k": self.k if plans else None,
             "m": self.m if plans else None,
-            "rule": self.rule if plans else None,
+            "rule": str(self.rule) if plans else None,
             "influence": str(self.influence),
             "objective": None if self.objective is None else str(self.objective),
             "minimise": self.minimise,
             "certify": self.certify,
             "policy": None if plans else _policy_name(self.policy),
             **({} if self.advisable is None else {"advisable": str(self.advisable)}),
+            **{f"{name}_is": one.digest for name, one in self._own.items()},
             "draws": self.draws,
             "seed": self.seed,
             "folds": self.folds,
@@ -88,6 +91,16 @@ class Question:
             "horizon": self.horizon,
             "then": _policy_name(self.then),
         }
+
+    def bound(self, mdp: ModelRecord) -> Question:
+        """The question for a model: a test or a rule of the user's own knows its names."""
+        about: dict[str, Any] = {name: one.bound(mdp) for name, one in self._own.items()}
+        return replace(self, **about)
+
+    @property
+    def _own(self) -> dict[str, InfluenceTest | TetherRule]:
+        given = {"rule": self.rule, "influence": self.influence}
+        return {name: one for name, one in given.items() if isinstance(one, InfluenceTest | TetherRule)}
 
 
 def make_question(
@@ -106,11 +119,12 @@ def make_question(
     advisable: Advisable | None = None,
     horizon: Any = None,
     then: Any = "best",
+    mdp: ModelRecord | None = None,
 ) -> Question:
-    """Check what is asked."""
+    """Check what is asked; of ``mdp``, if it is known already."""
     wanted = make_property(objective)
-    test = make_influence(influence)
-    checked = make_rule(rule, test)
+    test = make_influence(influence, mdp)
+    checked = make_rule(rule, test, mdp)
     k = None if k is None else whole_number("k", k, 1)
     m = whole_number("m", m, 0)
     draws, seed = whole_number("draws", draws, 0), whole_number("seed", seed, 0)

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tether._foundation.arrays import Ints
 from tether._foundation.checks import whole_number
 from tether._foundation.words import counted
+from tether.auditing.answer_arrays import sets_apart
 from tether.auditing.audit_sentences import audit_sentences
 from tether.auditing.consistency import Consistency
 from tether.auditing.placebos import Gathered, Measured, Placebo
@@ -42,7 +44,13 @@ if TYPE_CHECKING:
 
 __all__ = ["AuditRecord"]
 
-_RANKED = {"mistakes": "claimed", "gain": "gain", "hindsight": "gain", "guaranteed_gain": "guaranteed_gain"}
+_RANKED = {
+    "mistakes": "claimed",
+    "gain": "gain",
+    "hindsight": "gain",
+    "guaranteed_gain": "guaranteed_gain",
+    "worse_end": "gain",
+}
 """What episodes may be ranked by, and the column that has it."""
 
 
@@ -95,7 +103,10 @@ class AuditRecord:
         >>> summary.episodes, summary.answered, summary.verdicts
         (1, 1, {'holds': 1})
         """
-        return summarize(self._rows)
+        found = summarize(self._rows, apart=sets_apart(self.mdp))
+        if found.consistency is None or self.mdp.counts is None:
+            return found
+        return replace(found, consistency=replace(found.consistency, is_learned=True))
 
     @cached_property
     def placebo(self) -> Placebo | None:
@@ -134,8 +145,9 @@ class AuditRecord:
         """The n episodes whose mistakes cost most: those that could be known at the time, and are claimed.
 
         Or those with the largest gain (``by="gain"``), with the largest one that no mistake explains (``"hindsight"``),
-        or with the largest guaranteed one (``"guaranteed_gain"``). Episodes that have none of it are left out; equal
-        ones are in the log's order.
+        or with the largest guaranteed one (``"guaranteed_gain"``). ``"worse_end"`` has the gains of plans that make a
+        good end less likely, or a bad one likelier: the return and the outcome disagree there, and no other ranking by
+        gains has them. Episodes that have none of it are left out; equal ones are in the log's order.
 
         Examples
         --------
@@ -147,7 +159,11 @@ class AuditRecord:
         n = whole_number("n", n, 1)
         if by not in _RANKED:
             raise QueryError(f"by must be {', '.join(map(repr, _RANKED))}, not {by!r}")
-        return self._rows.take(find_top(self._rows, n, _RANKED[by], hindsight_only=by == "hindsight"))
+        apart: Any = None if by == "mistakes" else by == "worse_end"
+        return self._rows.take(self._top(n, _RANKED[by], hindsight_only=by == "hindsight", worse_end=apart))
+
+    def _top(self, n: int, by: str, **which: Any) -> Ints:
+        return find_top(self._rows, n, by, apart=sets_apart(self.mdp), **which)
 
     @property
     def consistency(self) -> Consistency | None:
@@ -244,6 +260,8 @@ class AuditRecord:
     def listed(self, most: int) -> pyarrow.Table:
         """The episodes that a page lists: those with the costliest mistakes, then those with the largest gains.
 
+        After these, the gains of plans with a worse end.
+
         For a policy: those with the largest gains and the largest losses. Nobody, if the placebo shows that all of it
         may be chance; only those with mistakes, if that is so for the gains.
 
@@ -260,12 +278,12 @@ class AuditRecord:
             shown = self.placebo
             if shown is not None and shown.shows_nothing:
                 most = 0
-            mistaken = find_top(self._rows, most, "claimed")
+            mistaken = self._top(most, "claimed")
             rest = most - mistaken.size if shown is None or shown.shows_gain else 0
-            others = find_top(self._rows, rest, hindsight_only=True)
-            return self._rows.take(np.concatenate((mistaken, others)))
-        best = find_top(self._rows, most)
-        worst = find_top(self._rows, most, losses=True)
+            others = [self._top(rest, "gain", hindsight_only=True, worse_end=worse) for worse in (False, True)]
+            return self._rows.take(np.concatenate((mistaken, *others))[:most])
+        best = self._top(most, "gain")
+        worst = self._top(most, "gain", losses=True)
         best = best[: most - min(most // 2, worst.size)]
         return self._rows.take(np.concatenate((best, worst[: most - best.size][::-1])))
 
@@ -308,12 +326,14 @@ class AuditRecord:
         --------
         >>> import tether
         >>> case = tether.cases.epidemic()
-        >>> for sentence in tether.audit(case.mdp, [case.path], k=3).sentences():
+        >>> for sentence in tether.audit(case.mdp, [case.path], k=3).sentences():  # doctest: +NORMALIZE_WHITESPACE
         ...     print(sentence)
         1 episode.
         In it a decision was a mistake that could be known at the time (in all, such mistakes cost 35.9).
         With hindsight, at most 1 change would have gained something: 0.889.
-        The expected gain holds under every causal model that agrees with the model and the episode.
+        The expected gain holds under every causal model in which the luck of one step says nothing about the luck of
+        another.
+        The gain survives hidden reasons that changed the odds of an action by less than 5.54 times.
         """
         return audit_sentences(self)
 

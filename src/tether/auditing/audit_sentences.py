@@ -22,7 +22,7 @@ _REASONS = 3
 _ENDS = 5
 """How many ways to end are told; the others are counted."""
 
-_ENDED = {NO_OUTCOME: "still under way", NOT_RECORDED: "without a recorded end"}
+_ENDED = {NO_OUTCOME: NO_OUTCOME, NOT_RECORDED: "without a recorded end"}
 
 
 def audit_sentences(audit: AuditRecord) -> list[str]:
@@ -36,7 +36,8 @@ def audit_sentences(audit: AuditRecord) -> list[str]:
     first = [] if placebo is None else placebo.sentences()
     if placebo is not None and placebo.shows_nothing:
         return [*first, _how_they_ended(audit), *broken]
-    sentences = [*first, _how_they_ended(audit), _mistakes(audit), *_gains(audit), *_certain(audit), *_valued(audit)]
+    sentences = [*first, *_worse_ends(audit), _how_they_ended(audit), *_unfinished(audit), _mistakes(audit)]
+    sentences += [*_gains(audit), *_certain(audit), *_valued(audit)]
     if summary.consistency is not None:
         sentences.append(str(summary.consistency))
     return [*sentences, *broken]
@@ -51,6 +52,29 @@ def _how_they_ended(audit: AuditRecord) -> str:
     parts = [f"{ended[name]:,} {name}" for name in ranked[:_ENDS]]
     left = sum(ended[name] for name in ranked[_ENDS:])
     return f"{many}: {', '.join([*parts, *([f'{left:,} otherwise'] if left else [])])}."
+
+
+def _worse_ends(audit: AuditRecord) -> list[str]:
+    """In how many episodes the return and the outcome disagree; said first, if there are any."""
+    some, gained = audit.summary.worse_ends, audit.summary.gained.size
+    if not some:
+        return []
+    which = "the one plan" if gained == 1 else f"{'all' if some == gained else f'{some:,}'} of {gained:,} plans"
+    verb, make = ("gains", "makes") if some == 1 else ("gain", "make")
+    return [
+        f"The return and the outcome disagree: {which} that {verb} return {make} a good end less likely, or a bad one "
+        "likelier. They are listed apart."
+    ]
+
+
+def _unfinished(audit: AuditRecord) -> list[str]:
+    """That episodes without an end are told apart."""
+    some = audit.summary.unfinished
+    if not some:
+        return []
+    which = "The one that is still under way is" if some == 1 else f"The {some:,} that are still under way are"
+    end = "how it ends" if some == 1 else "how they end"
+    return [f"{which} not counted among those that gain something: {end} is not known."]
 
 
 def _mistakes(audit: AuditRecord) -> str:
@@ -73,7 +97,9 @@ def _mistakes(audit: AuditRecord) -> str:
 def _gains(audit: AuditRecord) -> list[str]:
     """What the plans, or the policy, would have gained; and in how many episodes nobody could know that."""
     summary, question = audit.summary, audit.question
-    answered, gained = summary.answered, summary.gained
+    answered, gained = summary.ended, summary.gained
+    if not answered:
+        return []
     if question["policy"] is not None:
         gain = _many(gained.size, answered, "would have gained something", gained.mean() if gained.size else 0.0)
         loss = _many(summary.lost.size, answered, "lost something", -summary.lost.mean() if summary.lost.size else 0.0)

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Flags, Floats, Ints
 from tether._foundation.rounding import rounding_of
 from tether.auditing.answering import PreparedQuestion
 from tether.auditing.audit_question import Question
 from tether.auditing.followed import AskPolicy, Followed, World
 from tether.core.batch import Layer, Steps
+from tether.influence.kappa import as_engine_rule
 from tether.influence.one_step import Effective, Support, TotalVariation
+from tether.influence.own import InfluenceTest, RowOfStep
 from tether.model.model_record import ModelRecord
 from tether.plan.chain import Decide, Taken
 from tether.plan.chain import Visits as StatesVisited
@@ -97,7 +99,8 @@ class Batch:
     def _thresholds(self, up_to: int, m: int) -> Any:
         from tether.core.thresholds import thresholds
 
-        world, rule = self.world, self.world.asked.question.rule
+        world = self.world
+        rule = as_engine_rule(world.asked.question.rule, world.model)
         of_model = world.model, self.steps, self.layers
         return thresholds(*of_model, rule, world.ended, up_to, forbidden=world.forbidden, m=m)
 
@@ -118,7 +121,9 @@ class Batch:
             return found
 
         rewards = world.rewards
-        about = measure(problem, solved.choices, strength_of, rewards.at, rewards.by_entry).about[:, :, m]
+        about = measure(problem, solved.choices, strength_of, rewards.at, rewards.by_entry, with_std=False).about[
+            :, :, m
+        ]
         enough = _enough(values, observed, lengths)
         return _about_or(values, about, observed, lengths, enough)
 
@@ -281,11 +286,29 @@ def _with_influence(world: World, steps: Steps, rows: Rows, layer: Layer, t: int
     if isinstance(influence, TotalVariation):
         kept = _closeness(world, steps, layer, t) <= influence.eps
     else:
-        assert isinstance(influence, Effective)
         pairs = layer.pairs(world.model, edits.position)
         own = steps.item(steps.pair, t)[layer.episode()[layer.node_of(edits.position)]]
-        kept = (rows.strength[edits.row] > influence.eps) | (pairs == own)
+        if isinstance(influence, Effective):
+            by_test = rows.strength[edits.row] > influence.eps
+        else:
+            by_test = _own_test(world, steps, layer, t, pairs, influence)
+        kept = by_test | (pairs == own)
     return Layer(layer.nodes, edits._replace(influenced=kept.astype(np.uint8)))
+
+
+def _own_test(world: World, steps: Steps, layer: Layer, t: int, pairs: Ints, influence: InfluenceTest) -> Flags:
+    """What a test of the user's own says about each edited pair; the same observed transition is asked about once."""
+    model, episode = world.model, layer.episode()[layer.node_of(layer.edits.position)]
+    observed, outcome = (steps.item(one, t)[episode] for one in (steps.pair, steps.outcome))
+    different, place = np.unique(np.stack((observed, outcome, pairs)), axis=1, return_inverse=True)
+    found = np.zeros(different.shape[1], bool)
+    for transition in np.unique(different[:2], axis=1).T:
+        some = np.flatnonzero((transition == different[:2].T).all(axis=1))
+        entries = slice(int(model.row_start[transition[0]]), int(model.row_start[transition[0] + 1]))
+        row = model.next_state[entries], model.probability[entries]
+        step = RowOfStep.of(*row, int(transition[1]), influence.n_states)
+        found[some] = influence.holds(t, different[2, some], model, step)
+    return found[place.reshape(-1)]
 
 
 def _closeness(world: World, steps: Steps, layer: Layer, t: int) -> Floats:

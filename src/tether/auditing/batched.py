@@ -57,7 +57,7 @@ class Engine:
         asked, cohort = self._asked, up_to_their_ends(self._asked, cohort)
         steps = np.diff(cohort.start)
         fit = np.array([one is None for one in cohort.problem], dtype=bool) & (steps > 0) & (steps <= MAX_STEPS)
-        table = AnswerTable(cohort.start, len(asked.mdp.label_sets.ends))
+        table = AnswerTable(cohort.start, len(asked.mdp.label_sets.ends) + 2)
         size = max(1, min(_BATCH, _SCRATCH // max(self._world.model.n_states, 1)))
         until = horizons_of(asked, cohort)
         fit &= (until <= 0) | (until >= steps)  # for the others the calls for one episode say what is wrong
@@ -137,6 +137,8 @@ class Engine:
         changed = np.flatnonzero(table.change_pair >= 0)
         owner, pairs = np.repeat(np.arange(len(cohort)), steps)[changed], table.change_pair[changed] % asked.mdp.n_pairs
         ends = table.ends(len(cohort))
+        gain = np.where(answered, gain_of(table.value, table.observed, asked.question.minimise), np.nan)
+        good, bad = table.labels[:, -2:].T
         answers = Answers(
             ids=cohort.ids,
             problem=list(cohort.problem),
@@ -145,7 +147,7 @@ class Engine:
             logged=np.where(answered, logged_returns(asked.mdp, cohort), np.nan),
             outcome=np.where(answered, outcome, UNKNOWN),
             value=np.where(answered, table.value, np.nan),
-            gain=np.where(answered, gain_of(table.value, table.observed, asked.question.minimise), np.nan),
+            gain=gain,
             k=np.where(answered & plans, table.k, -1),
             m=np.where(answered & plans, np.minimum(asked.question.m, steps), -1),
             change_start=np.searchsorted(owner, np.arange(len(cohort) + 1)),
@@ -154,7 +156,7 @@ class Engine:
             change_observed=cohort.action[changed],
             change_advised=form.pair_action[pairs].astype(np.int64),
             change_probability=table.change_chance[changed],
-            labels=table.labels,
+            labels=table.labels[:, :-2],
             end_start=ends[0],
             end_outcome=ends[1],
             end_probability=ends[2],
@@ -170,6 +172,7 @@ class Engine:
             about_episode=np.where(answered & plans, table.about, np.nan),
             p_worse=np.where(answered, table.p_worse, np.nan),
             foreseeable=np.where(answered, table.best, np.nan),
+            worse_end=np.where(answered, asked.worse_ends(good, bad, gain, table.observed, last), -1),
             **not_reviewed(len(cohort)),
         )
         unanswered = [i for i, why in enumerate(cohort.problem) if why is None and not answered[i]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tether._foundation.markup import Displayed
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import number
 
@@ -11,7 +12,7 @@ __all__ = ["Consistency"]
 
 
 @dataclass(frozen=True, slots=True)
-class Consistency:
+class Consistency(Displayed):
     """Whether a log and a model agree, as far as a policy can show.
 
     If the model made the log, the mean over episodes of a policy's exact counterfactual value is its value in the
@@ -25,6 +26,8 @@ class Consistency:
         The policy's mean value over the episodes: with their luck, and for anyone.
     difference, standard_error : float
         Of the difference of the two means.
+    is_learned : bool
+        Whether the model was learned: from the same log, the test cannot fail.
 
     Examples
     --------
@@ -40,6 +43,7 @@ class Consistency:
     model: float
     difference: float
     standard_error: float
+    is_learned: bool = False
 
     @property
     def holds(self) -> bool:
@@ -48,6 +52,8 @@ class Consistency:
 
     def __str__(self) -> str:
         means = f"{number(self.counterfactual)} on average with the luck of the episodes, {number(self.model)} without"
+        if self.holds and self.is_learned:
+            return f"The policy is worth {means}. The model was learned: its own log cannot contradict it."
         if self.holds:
             return f"The policy is worth {means}: this test finds no contradiction between the model and the log."
         return (

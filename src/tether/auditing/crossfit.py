@@ -41,7 +41,8 @@ class CrossFit:
         """What the plans of some episodes lead to where they were not chosen, those of the other folds first.
 
         ``until`` is their horizon (`tether.auditing.beyond`). With draws, also the values of each episode in models
-        that the counts of each fold leave possible, (draws, n).
+        that the counts of each fold leave possible, (2 × draws, n): those of either plan, because half of the log knows
+        less than the mean of two halves would say.
         """
         question = self._asked.question
         T = int(np.diff(part.start).max())
@@ -59,13 +60,14 @@ class CrossFit:
         return alone
 
     def _in_draws(self, part: Cohort, plans: list[Plans], until: int, T: int) -> Floats:
-        found = np.empty((self._asked.question.draws, len(part)))
-        for i in range(len(found)):
+        draws = self._asked.question.draws
+        found = np.empty((draws, 2, len(part)))
+        for i in range(draws):
             drawn = np.stack([one.draw(i).form.probability for one in self._drawn])
             world = World.of(self._asked, drawn, self._shares).beyond(until, T)
             worlds = exchanged(self.batches(world, part), plans)
-            found[i] = self.world.sign * np.mean([one.value for one in worlds], axis=0)
-        return found
+            found[i] = self.world.sign * np.stack([one.value for one in worlds])
+        return found.reshape(2 * draws, len(part))
 
     def batches(self, world: World, part: Cohort) -> list[Batch]:
         """The episodes, conditioned on each of their two models."""

@@ -15,6 +15,7 @@ from tether.auditing.answer_table import AnswerTable
 from tether.auditing.answering import PreparedQuestion
 from tether.conditioning.horizon import Horizon
 from tether.core.batch import Layer, Model, Steps
+from tether.evaluation.disagreement import sides_of
 from tether.influence.kappa import not_to_advise
 from tether.influence.one_step import Support
 from tether.model.form import Rewards, model_of
@@ -44,7 +45,8 @@ class World:
     ``seen`` is how often each pair is in the log of a learned model, ``usual`` the number of the pair of each state
     that is there most often. These two are those of one copy.
     ``probability`` has one row per copy, if there are copies; ``shares`` says how often each of their pairs is usually
-    taken. ``chances`` says how an episode goes on after its record
+    taken. ``member`` says which states each label has; the last two rows, which are a good end and which a bad one.
+    ``chances`` says how an episode goes on after its record
     from each state: the chance to end in each label, and in each class of outcomes; None if nothing is asked about
     after it. ``tables`` keeps this for each horizon (`tether.plan.afterwards.tables_after`).
     """
@@ -80,9 +82,10 @@ class World:
         if question.objective is not None:
             decided = question.objective.on(mdp)
             ended, worth, final = np.tile(decided.ended, n), without_rewards(worth), decided.holds.astype(np.float64)
-        member = np.zeros((len(mdp.label_sets.ends), mdp.n_states), dtype=bool)
+        member = np.zeros((len(mdp.label_sets.ends) + 2, mdp.n_states), dtype=bool)
         for number, states in enumerate(mdp.label_sets.ends.values()):
             member[number, states] = True
+        member[-2:] = sides_of(mdp)
         discount = mdp.discount if question.objective is None else 1.0
         forbidden, seen = not_to_advise(mdp, question.advisable), np.zeros(mdp.n_pairs, np.int64)
         if mdp.counts is not None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.words import counted, percent, three_digits
-from tether.auditing.answer_arrays import Answers
+from tether.auditing.answer_arrays import NONE, Answers, sets_apart
 from tether.auditing.audit_question import Question
 from tether.auditing.engine import AuditWork
 from tether.auditing.summary import Summary, is_more
@@ -83,7 +83,7 @@ class Placebo:
     With treatments shuffled, the same audit would find 0; it finds 0: no more than chance.
     >>> many = tether.learn(log * 20).with_objective(final_reward={"well": 1.0})
     >>> print(tether.audit(many, log * 20).placebo)
-    With treatments shuffled, the same audit would find 0; it finds 0.143: more than chance.
+    With treatments shuffled, the same audit would find 0; it finds 0.132: more than chance.
     """
 
     shuffles: int
@@ -103,7 +103,7 @@ class Placebo:
     @classmethod
     def beside(cls, placebo: Measured, found: Summary) -> Placebo:
         """The placebos of an audit beside its own summary."""
-        n = max(1, found.answered)
+        n = max(1, found.ended)
         mean = float(found.gains.sum()) / n
         spread = float(found.gains @ found.gains) / n - mean**2
         return cls(
@@ -116,7 +116,7 @@ class Placebo:
             mean,
             found.gained.size / n,
             found.verdicts.get("holds", 0) / n,
-            found.mistaken.size / n,
+            found.mistaken.size / max(1, found.answered),
             placebo.error,
             float(np.sqrt(max(0.0, spread) / n)),
             found.answered,
@@ -251,7 +251,7 @@ class _Sample:
 
 def measure(mdp: MDP, question: Question, gathered: Gathered, hire: Callable[..., Workers]) -> Measured:
     """Run the audit on placebos; ``hire`` makes workers: `tether.auditing.workers.make_workers`, with their number."""
-    sample, folds = gathered.sample, gathered.folds
+    sample, folds, apart = gathered.sample, gathered.folds, sets_apart(mdp)
     means, gained, holds, mistaken, n = [], 0, 0, 0, 0
     for i in range(SHUFFLES):
         some = np.arange(i, len(sample), SHUFFLES)
@@ -263,19 +263,20 @@ def measure(mdp: MDP, question: Question, gathered: Gathered, hire: Callable[...
             for _, found in workers.answers(enumerate(_parts(cohort))):
                 assert isinstance(found, Answers)
                 known = found.is_answered
+                mistaken += int(np.count_nonzero(found.claimed[known] > 0))
+                n += int(np.count_nonzero(known))
+                known &= (found.outcome != NONE) | (not apart)
                 gain, observed = found.gain[known], found.observed[known]
                 more = is_more(gain, observed)
                 means.append((i, float(gain.sum()), gain.size))
                 gained += int(np.count_nonzero(more))
                 holds += int(np.count_nonzero(more & (found.verdict[known] == VERDICTS.index("holds"))))
-                mistaken += int(np.count_nonzero(found.claimed[known] > 0))
-                n += gain.size
     shuffle, sums, sizes = (np.array(column) for column in zip(*means, strict=True)) if means else (np.zeros(1),) * 3
     size = np.maximum(np.bincount(shuffle.astype(int), sizes), 1)
     each: Floats = np.bincount(shuffle.astype(int), sums) / size
     error = float(each.std(ddof=1) / np.sqrt(each.size)) if each.size > 1 else 0.0
-    n = max(1, n)
-    return Measured(SHUFFLES, n, float(sums.sum()) / n, error, gained / n, holds / n, mistaken / n)
+    n, ended = max(1, n), max(1, int(sizes.sum()))
+    return Measured(SHUFFLES, n, float(sums.sum()) / ended, error, gained / ended, holds / ended, mistaken / n)
 
 
 def _parts(cohort: Cohort) -> Iterator[Cohort]:

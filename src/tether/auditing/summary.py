@@ -17,6 +17,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.rounding import rounding_of
 from tether.auditing.consistency import Consistency
+from tether.auditing.tables import NO_OUTCOME as UNDER_WAY
 
 if TYPE_CHECKING:
     import pyarrow
@@ -37,7 +38,8 @@ __all__ = [
 _AT_ONCE = 1 << 16
 """How many rows are read together."""
 
-_COLUMNS = ("observed", "outcome", "mistakes", "claimed", "gain", "gamma_star", "verdict", "changes", "problem")
+_JUDGED = ("mistakes", "claimed", "gain", "gamma_star", "verdict", "changes", "worse_end")
+_COLUMNS = ("observed", "outcome", *_JUDGED, "problem")
 _COMPARED = ("value", "model_value")
 
 
@@ -122,20 +124,28 @@ def is_more(values: Floats, observed: Floats) -> Any:
 
 
 def find_top(
-    rows: EpisodeRows, n: int, by: str = "gain", *, losses: bool = False, hindsight_only: bool = False
-) -> Ints:
+    rows: EpisodeRows, n: int, by: str = "gain", *, losses: bool = False, hindsight_only: bool = False,
+    worse_end: bool | None = None, apart: bool = False,
+) -> Ints:  # fmt: skip
     """The positions of the n episodes with the largest gains, or losses; equal ones are in the log's order.
 
     ``by="claimed"`` finds the costliest mistakes instead; ``hindsight_only`` leaves out the episodes that have any.
+    ``worse_end`` says whether only episodes whose plan has a worse end are wanted, or only the others; ``apart``, that
+    no gain counts of an episode that is still under way.
     """
+    columns = dict.fromkeys([by, "observed", "outcome", "worse_end", *(["claimed"] if hindsight_only else [])])
     kept_values, kept_places = np.empty(0), np.empty(0, np.int64)
     before = 0
-    for table in rows.batches(list(dict.fromkeys([by, "observed", *(["claimed"] if hindsight_only else [])]))):
+    for table in rows.batches(list(columns)):
         values, observed = (table.column(name).to_numpy() for name in (by, "observed"))
         values = -values if losses else values
         wanted = values > 0 if by == "claimed" else is_more(values, observed)
         if hindsight_only:
             wanted &= ~(table.column("claimed").to_numpy() > 0)
+        if worse_end is not None:
+            wanted &= _is_worse_end(table) == worse_end
+        if apart and by != "claimed":
+            wanted &= ~_is_under_way(table)
         here = np.flatnonzero(wanted)
         kept_values = np.concatenate((kept_values, values[here]))
         kept_places = np.concatenate((kept_places, here + before))
@@ -143,6 +153,16 @@ def find_top(
         kept_values, kept_places = kept_values[best], kept_places[best]
         before += table.num_rows
     return kept_places
+
+
+def _is_worse_end(table: pyarrow.Table) -> Any:
+    return np.asarray(table.column("worse_end").fill_null(False))
+
+
+def _is_under_way(table: pyarrow.Table) -> Any:
+    import pyarrow.compute as pc
+
+    return np.asarray(pc.equal(table.column("outcome"), UNDER_WAY).fill_null(False))
 
 
 def find_problems(rows: EpisodeRows, most: int | None = None) -> pyarrow.Table:
@@ -164,7 +184,10 @@ def find_problems(rows: EpisodeRows, most: int | None = None) -> pyarrow.Table:
 
 @dataclass(slots=True)
 class Helped:
-    """For one observed outcome: how many episodes have it, have a mistake, gain something, lose something."""
+    """For one observed outcome: how many episodes have it, have a mistake, gain something, lose something.
+
+    Of episodes that are still under way, told apart, no gain and no loss is counted.
+    """
 
     episodes: int = 0
     mistaken: int = 0
@@ -195,6 +218,11 @@ class Summary:
         How many episodes have none, but decisions that the model does not call the best: only where it was learned.
     hindsight_only : int
         How many episodes gain something without any claimed mistake: nobody could know it at the time.
+    unfinished : int
+        How many episodes are still under way and told apart (`tether.auditing.answer_arrays.sets_apart`): they count
+        among those with mistakes, but not among those that gain, lose or hold.
+    worse_ends : int
+        In how many episodes with a gain the plan makes a good end less likely, or a bad one likelier.
     gains : array
         Of the episodes that gain something, or lose something (below 0), in the log's order.
     strengths : array
@@ -226,6 +254,13 @@ class Summary:
     outcomes: dict[str, Helped]
     changed: list[Changed]
     consistency: Consistency | None
+    unfinished: int = 0
+    worse_ends: int = 0
+
+    @property
+    def ended(self) -> int:
+        """How many episodes were answered, without those that are told apart."""
+        return self.answered - self.unfinished
 
     @property
     def gained(self) -> Floats:
@@ -238,34 +273,27 @@ class Summary:
         return self.gains[self.gains < 0]
 
 
-def summarize(rows: EpisodeRows) -> Summary:
-    """Go through the table of episodes once."""
-    found, compared = _Found(), _Compared()
+def summarize(rows: EpisodeRows, *, apart: bool = False) -> Summary:
+    """Go through the table of episodes once; ``apart``: episodes that are still under way are counted apart."""
+    found, compared = _Found(apart), _Compared()
     for table in rows.batches((*_COLUMNS, *_COMPARED)):
         found.add(table)
         compared.add(table.select(list(_COMPARED)).drop_null())
     kept = found.mistaken, found.gains, found.strengths, found.held
     mistaken, gains, strengths, held = (np.concatenate([np.empty(0), *parts]) for parts in kept)
+    judged = (mistaken, found.unsure, found.hindsight_only)
     changed = sorted(found.changed.values(), key=lambda one: (-one.verdicts["holds"], -one.episodes))
     return Summary(
-        episodes=found.episodes,
-        answered=found.answered,
-        mistaken=mistaken,
-        unsure=found.unsure,
-        hindsight_only=found.hindsight_only,
-        gains=gains,
-        strengths=strengths,
-        held=held,
-        verdicts=dict(found.verdicts),
-        is_certified=found.is_certified,
-        outcomes=found.outcomes,
-        changed=changed,
-        consistency=compared.result(),
-    )
+        found.episodes, found.answered, *judged, gains, strengths, held, dict(found.verdicts), found.is_certified,
+        found.outcomes, changed, compared.result(), found.unfinished, found.worse_ends,
+    )  # fmt: skip
 
 
 @dataclass(slots=True)
 class _Found:
+    apart: bool
+    unfinished: int = 0
+    worse_ends: int = 0
     episodes: int = 0
     answered: int = 0
     mistaken: list[Floats] = field(default_factory=list)
@@ -287,6 +315,11 @@ class _Found:
         names = "gain", "observed", "mistakes", "claimed"
         gain, observed, mistakes, claimed = (table.column(name).to_numpy() for name in names)
         gained, lost, bad = is_more(gain, observed), is_more(-gain, observed), claimed > 0
+        if self.apart:
+            under_way = _is_under_way(table)
+            gained, lost = gained & ~under_way, lost & ~under_way
+            self.unfinished += int(np.count_nonzero(under_way))
+        self.worse_ends += int(np.count_nonzero(gained & _is_worse_end(table)))
         self.mistaken.append(claimed[bad])
         self.unsure += int(np.count_nonzero((mistakes > 0) & ~bad))
         self.hindsight_only += int(np.count_nonzero(gained & ~bad))

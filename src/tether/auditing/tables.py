@@ -9,7 +9,7 @@ The columns of the table of episodes, one row per episode in the log's order:
 | ``observed`` | float64 | the observed return, by the model's rewards; for a property, 1 or 0 |
 | ``logged`` | float64 | the same by the log's own rewards, if it has them |
 | ``outcome`` | text | how it ended, by the log's own column if it has one; else by the model: a label, or |
-| | | an absorbing state; ``(none)``, ``(not recorded)`` |
+| | | an absorbing state; ``still under way``, ``(not recorded)`` |
 | ``expected`` | float64 | what was to be expected at the beginning, with the model's best decisions |
 | ``mistakes`` | float64 | what decisions cost, compared with these; it could be known at the time |
 | ``claimed`` | float64 | the part of ``mistakes`` that is claimed; less only for a learned model, where |
@@ -23,6 +23,7 @@ The columns of the table of episodes, one row per episode in the log's order:
 | | | ``advised_action``, and ``probability``, that exactly this change is made |
 | ``P(label)`` | float64 | for each label of the model, the probability of ending in one of its states |
 | ``ends`` | list of struct | ``outcome``, ``probability``: the same by class, one per state (its first label) |
+| ``worse_end`` | bool | whether the plan gains return, but makes a good end less likely or a bad one likelier |
 | ``strength`` | float64 | mean of the expected strength over the steps (until the objective is decided) |
 | ``influenced_steps`` | float64 | the expected number of influenced steps |
 | ``guaranteed_gain`` | float64 | the gain under every causal model; below 0 if it could do harm |
@@ -56,7 +57,7 @@ from tether.plan.standard import Standard
 
 __all__ = ["NOT_RECORDED", "NO_OUTCOME", "TableMaker", "Tally"]
 
-NO_OUTCOME, NOT_RECORDED = "(none)", "(not recorded)"
+NO_OUTCOME, NOT_RECORDED = "still under way", "(not recorded)"
 """The names of an end that is no outcome, and of an end that was not recorded."""
 
 
@@ -95,6 +96,7 @@ class TableMaker:
             "changes": self._changes(found),
             **{f"P({name})": _numbers(found.labels[:, i]) for i, name in enumerate(self._mdp.label_sets.ends)},
             "ends": self._ends(found),
+            "worse_end": pa.array(found.worse_end == 1, pa.bool_(), mask=found.worse_end < 0),
             "about_episode": _numbers(found.about_episode),
             "p_worse": _numbers(found.p_worse),
             "strength": _numbers(found.strength),

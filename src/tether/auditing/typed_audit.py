@@ -44,7 +44,7 @@ class TypedRow:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TypedAudit(Tabular):
-    """The same question for every episode of a log, with hidden types; made by ``tether.audit(types, log)``.
+    """One question about every episode of a log, with hidden types; made by ``tether.audit(types, log)``.
 
     Attributes
     ----------

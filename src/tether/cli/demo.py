@@ -81,7 +81,6 @@ def main() -> None:
     drawn, tether = time.perf_counter() - start - computed, _command()
     put(
         f"Computed exactly, without sampling, in {computed:.1f} s; reports drawn in {drawn:.1f} s.",
-        "",
         "Where to look next:",
         f"- pages for others: {', '.join(map(str, pages))}",
         f"- one answer step by step: {tether} explain case:ward",

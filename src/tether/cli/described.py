@@ -169,9 +169,9 @@ class Episode(ModelOptions):
         if hide_id:
             return noun.capitalize()
         if self.path_source.startswith("case:"):
-            from tether.io.embedded import find_case
+            from tether.io.embedded import title_of
 
-            return f"{find_case(self.path_source).replace('-', ' ')} {noun}".capitalize()
+            return title_of(self.path_source, noun)
         return f"{noun.capitalize()} {self.path_source.rpartition('#')[2]}"
 
     def name(self, label: Any) -> str:

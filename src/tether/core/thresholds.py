@@ -46,7 +46,10 @@ _NONE = np.empty(0, np.int64)
 Forbidden = Callable[[int, Ints], Flags]
 """Which of some pairs of the model, ascending, may not be advised at time t."""
 
-Rule = Literal["definition", "published", "printed", "assured"]
+OwnThresholds = Callable[[int, Ints], Ints]
+"""The own thresholds of some pairs of the model, ascending, at time t: a rule that is given from outside."""
+
+Rule = Literal["definition", "published", "printed", "assured"] | OwnThresholds
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +137,18 @@ def own_thresholds(
         return _distances(model, steps, layers)
     if rule == "published":
         return _published(model, steps, layers, ended, loose)
-    return _printed(model, steps, layers, ended, loose)
+    if rule == "printed":
+        return _printed(model, steps, layers, ended, loose)
+    return [_given(model, steps, layer, t, rule) for t, layer in enumerate(layers[:-1])]
+
+
+def _given(model: Model, steps: Steps, layer: Reached, t: int, rule: OwnThresholds) -> Ints:
+    """Thresholds that are given from outside; 1 for the observed pair."""
+    pairs = layer.pairs(model)
+    distinct, place = np.unique(pairs, return_inverse=True)
+    own = np.minimum(rule(t, distinct), FAR).astype(np.int16)[place.reshape(-1)]
+    own[pairs == layer.by_pair(steps.item(steps.pair, t))] = 1
+    return own
 
 
 def _gather_parts(

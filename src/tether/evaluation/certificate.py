@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from tether._foundation.arrow import Tabular
-from tether._foundation.markup import html_table
+from tether._foundation.markup import Displayed, html_table
 from tether._foundation.rounding import ROUNDING, gain_of, rounding_of
 from tether._foundation.words import counted, number, of_100, percent, three_digits
 from tether.conditioning.model_sets import (
@@ -84,7 +84,7 @@ _NOTHING_WORSE = "It could not have ended worse. That it ends better rests on an
 
 
 @dataclass(frozen=True, slots=True)
-class Certified:
+class Certified(Displayed):
     """What is guaranteed for a plan or policy under one assumption.
 
     Attributes

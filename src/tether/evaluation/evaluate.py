@@ -310,7 +310,7 @@ def evaluate_policy(
     cf: CounterfactualRecord, policy: Any, influence: Any = "support", objective: Any = None
 ) -> Evaluation:
     """Evaluate any policy on the counterfactual MDP; see `CounterfactualMDP.evaluate`."""
-    test = make_influence(influence)
+    test = make_influence(influence, cf.mdp)
     return _evaluate_on(*policy_chain(cf, policy, objective), test)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import Tabular, name_array
-from tether._foundation.markup import facts, html_table
+from tether._foundation.markup import Displayed, facts, html_table
 from tether._foundation.rounding import gain_of
 from tether.conditioning.model_sets import model_set
 from tether.errors import QueryError
@@ -134,7 +134,7 @@ class Hindsight:
 
 
 @dataclass(frozen=True, slots=True)
-class AdvisedChange:
+class AdvisedChange(Displayed):
     """A change that a plan advises, and whether it was better at the time.
 
     Attributes

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tether._foundation.markup import Displayed
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.conditioning.layers import nominal_rollout
 from tether.conditioning.model_sets import Assumption, model_set
@@ -30,7 +31,7 @@ __all__ = ["NecessityBounds", "necessity_bounds"]
 
 
 @dataclass(frozen=True, slots=True)
-class NecessityBounds:
+class NecessityBounds(Displayed):
     """The necessity of one decision over a set of causal models.
 
     Attributes

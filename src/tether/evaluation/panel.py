@@ -20,7 +20,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import Tabular
-from tether._foundation.markup import html_table, paragraphs
+from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.rounding import gain_of
 from tether._foundation.words import counted
 from tether.conditioning.counterfactual_record import CounterfactualRecord
@@ -47,7 +47,7 @@ _CERTAIN = 1.0 - 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(Displayed):
     """The first change of a plan: at step ``t`` in ``state``, ``action`` instead of ``observed``.
 
     Examples

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats
+from tether._foundation.markup import Displayed
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import of_100
 from tether.conditioning.edited_rows import spans
@@ -31,7 +32,7 @@ Chances = tuple[tuple[float, float], tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Risk:
+class Risk(Displayed):
     """How likely a replay is to end worse, or better, than what happened.
 
     A certificate is about the expected return; this is about single replays.

@@ -14,6 +14,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, read_only
 from tether._foundation.arrow import Tabular
 from tether._foundation.checks import finite_number
+from tether._foundation.markup import html_table
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import counted
 from tether.errors import Problem, QueryError
@@ -109,6 +110,10 @@ class ReturnDistribution(Tabular):
         return (
             f"<ReturnDistribution: {counted(self.values.size, 'value')}, {low:.4g} … {high:.4g}, mean {self.mean:.4g}>"
         )
+
+    def _repr_html_(self) -> str:
+        shares = [(f"{share:.0%}", f"{self.quantile(share):.6g}") for share in (0.05, 0.25, 0.5, 0.75, 0.95)]
+        return html_table(("at most, in", "return"), [("mean", f"{self.mean:.6g}"), *shares])
 
 
 def _share(share: Any, least: float) -> float:

@@ -23,7 +23,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import Tabular
-from tether._foundation.markup import html_table
+from tether._foundation.markup import Displayed, html_table
 from tether._foundation.words import number
 from tether.conditioning.layers import expand
 from tether.errors import Problem, QueryError
@@ -44,7 +44,7 @@ MOST = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class Share(Displayed):
     """What one changed step adds to the gain of a plan.
 
     Attributes

@@ -11,7 +11,7 @@ import numpy as np
 
 from tether._foundation.arrow import Tabular
 from tether._foundation.checks import whole_number
-from tether._foundation.markup import html_table, paragraphs
+from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.rounding import ROUNDING, gain_of, rounding_of
 from tether._foundation.words import strength_in_words
 from tether.conditioning.counterfactual_record import CounterfactualRecord
@@ -38,7 +38,7 @@ __all__ = ["Decision", "Decisions", "decide"]
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Displayed):
     """One action that could be taken at one step of the observed episode.
 
     Attributes
@@ -255,10 +255,10 @@ class Decisions(Tabular):
         done = next(one for one in self.at(row.t) if one.is_observed)
         if done.mistake is None or row.mistake is None:
             return None
-        better, worse = (self.cf.mdp.pair_index(one.state, one.action) for one in (row, done))
+        better, taken = (self.cf.mdp.pair_index(one.state, one.action) for one in (row, done))
         standard = Standard(self.cf.mdp, "best", self.objective, self.minimise)
-        advantage = done.mistake - row.mistake
-        return advantage > 0 and probability_better(standard, better, worse, advantage) >= SURE
+        more = done.mistake - row.mistake
+        return more > 0.0 and probability_better(standard, better, taken, more) >= SURE
 
     def to_arrow(self) -> pyarrow.Table:
         """One row per step and action, with the fields of `Decision` as columns.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.checks import whole_number
+from tether._foundation.markup import Displayed
 from tether._foundation.words import counted, number, percent
 from tether.errors import QueryError
 from tether.explanation.outcome_chances import goes_on
@@ -31,7 +32,7 @@ _FEW = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Displayed):
     """How often an action that a plan advises is in the log of a learned model.
 
     Attributes
@@ -54,7 +55,8 @@ class Evidence:
     better : float
         How likely it is that the action is better than usual practice.
     end : name or None
-        How the episode ended, if it ended in a terminal state to which an action in this state can lead at once.
+        A terminal state to which the advised action can lead at once: a bad one, if there is one
+        (`tether.MDP.with_labels`), else the one in which the episode ended.
     ended, observed_ended : int
         How often the advised and the observed action, taken in this state, led there.
     at_most : float
@@ -122,8 +124,7 @@ def evidence_of(explanation: Explanation) -> tuple[Evidence, ...]:
 
     if mdp.counts is None:
         return ()
-    usual, last = practice(mdp), int(observed.states[-1])
-    end = last if last in mdp.form.terminal else -1
+    usual, ends = practice(mdp), _ends_to_count(mdp, int(observed.states[-1]))
     found = []
     for step in explanation.changes:
         state = explanation.advised_states[step.t]
@@ -136,12 +137,22 @@ def evidence_of(explanation: Explanation) -> tuple[Evidence, ...]:
             times, outcomes = _seen(mdp, mdp.counts, advised)
             one = replace(one, times=times, outcomes=outcomes, better=effect.better)
             one = replace(one, advantage=effect.advantage, low=low, high=high)
-        if advised >= 0 and np.any(mdp.form.next_state[mdp.entries(advised)] == end):
+        reached = [] if advised < 0 else mdp.form.next_state[mdp.entries(advised)].tolist()
+        end = next((one for one in ends if one in reached), -1)
+        if end >= 0:
             ended, before = _led_to(mdp, mdp.counts, advised, end), _led_to(mdp, mdp.counts, other, end)
             limit = float(betainccinv(ended + 1, one.times - ended, 0.05)) if ended < one.times else 1.0
             one = replace(one, end=mdp.states[end], ended=ended, observed_ended=before, at_most=limit)
         found.append(one)
     return tuple(found)
+
+
+def _ends_to_count(mdp: ModelRecord, last: int) -> list[int]:
+    """The ends whose counts say most: the bad ones, that of the episode first; then that of the episode."""
+    terminal = mdp.form.terminal.tolist()
+    bad = np.flatnonzero(mdp.labels.on_side("bad")).tolist()
+    found = [one for one in (last, *bad) if one in bad and one in terminal]
+    return list(dict.fromkeys([*found, *([last] if last in terminal else [])]))
 
 
 def _seen(mdp: ModelRecord, counts: Counts, pair: int) -> tuple[int, int]:
@@ -173,11 +184,13 @@ def learned_sentences(explanation: Explanation, name: Callable[[Any], str]) -> l
     >>> mdp = tether.learn([tether.Path(["sick", after], [did]) for did, after in seen], prior=1)
     >>> mdp = mdp.with_objective(final_reward={"well": 1.0})
     >>> plan = tether.counterfactual(mdp, tether.Path(["sick", "dead"], ["wait"])).plan(k=2, m=1)
-    >>> for sentence in learned_sentences(plan.explain(), str):
+    >>> for sentence in learned_sentences(plan.explain(), str):  # doctest: +NORMALIZE_WHITESPACE
     ...     print(sentence)
     The model is learned, from 13 episodes: at t = 0, treat was seen 10 times in that state.
-    For anyone in that state, treat this once is worth 0.09954 more than usual practice (90 %: -0.01906 to 0.2181).
+    For anyone in that state, treat this once is worth 0.09954 more than usual practice (90 %: -0.04154 to 0.2406).
     In that state 2 of 10 times treat led to dead, 3 of 3 times wait; 2 of 10 is compatible with 51 %.
+    Where it was not chosen, in the other half of the log, such a plan is worth 0.6978 (90 %: 0.3171 to 0.9415); the
+    model that chose it says 0.75.
     There is a gain in 100 % of 100 models that the log leaves possible.
     In 90 % of them: the return 0.5341 to 0.8901; well: 53 % to 89 %; dead: 11 % to 47 %.
     """

@@ -15,7 +15,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import Tabular, name_array
-from tether._foundation.markup import html_table, paragraphs
+from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.rounding import gain_of
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.conditioning.horizon import Horizon
@@ -46,7 +46,7 @@ _NO_ACTION = -1
 
 
 @dataclass(frozen=True, slots=True)
-class ReviewedStep:
+class ReviewedStep(Displayed):
     """One step of an observed episode: what was decided, what that cost, and what chance did.
 
     Attributes

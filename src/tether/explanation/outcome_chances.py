@@ -10,7 +10,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether._foundation.arrow import Tabular
-from tether._foundation.markup import html_table
+from tether._foundation.markup import Displayed, html_table
 from tether._foundation.words import percent
 from tether.evaluation.evaluate import Evaluation
 from tether.evaluation.outcomes import absorbing, outcome_classes
@@ -29,7 +29,7 @@ _CLASSES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class OutcomeChance:
+class OutcomeChance(Displayed):
     """How likely an outcome is at the end of the episode.
 
     Attributes

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Flags, Floats
+from tether._foundation.markup import Displayed
 from tether._foundation.rounding import ROUNDING
 from tether._foundation.words import number, percent
 from tether.explanation.about_episode import RARE, known_tailoring
@@ -33,7 +34,7 @@ UNDER_WAY = "still under way"
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(Displayed):
     """Steps ``first`` … ``last`` in which one thing is done; ``changed``: other than what was done.
 
     Examples
@@ -51,7 +52,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ending:
+class Ending(Displayed):
     """An outcome: its name, whether it is bad, good or neither, and its probability under the plan at t = 0 … T.
 
     Examples
@@ -70,7 +71,7 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Replay:
+class Replay(Displayed):
     """What the picture of a plan shows.
 
     Attributes

@@ -1,7 +1,8 @@
 """Every sentence of an answer, made last, from records: the same in the terminal, the report, a notebook and JSON.
 
-An answer has five parts (`Answer`), in this order:
+An answer has six parts (`Answer`), in this order:
 
+- first, only where it is so: the plan gains return, but makes a good end less likely (`disagreeing`);
 - mistake or luck: what could be known at the time (`mistake_or_luck`);
 - what to do differently, and when (`what_to_change`), and how much of that only hindsight knows;
 - what would have happened (`what_follows`): the probabilities of outcomes, then the expected return with its spread;
@@ -15,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tether._foundation.markup import Displayed
 from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import average, counted, number, percent, spread
 from tether.evaluation.evaluate import evaluate_policy
@@ -25,6 +27,7 @@ from tether.explanation.about_episode import RARE, influenced_steps, known_tailo
 from tether.explanation.evidence import learned_sentences
 from tether.explanation.outcome_chances import goes_on
 from tether.explanation.state_words import is_in_words
+from tether.model.labels import name_text
 from tether.plan.objective import asked
 
 if TYPE_CHECKING:
@@ -68,11 +71,13 @@ _STATE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Displayed):
     """The answer in sentences, in the order in which people ask. The sentences are the same wherever it is shown.
 
     Attributes
     ----------
+    first : tuple of str
+        What is said before all else: where the plan gains return, but makes a good end less likely. Usually empty.
     mistake : tuple of str
         Mistake or luck: what could be known at the time, and what only chance did.
     change : tuple of str
@@ -83,8 +88,6 @@ class Answer:
         How much of it is about this episode: the strength, then the influenced steps.
     sure : tuple of str
         How sure it is: under other causal models, and for a learned model, in other models that its log allows.
-    first : tuple of str
-        What is said before all this: where the plan gains return, but makes a good end less likely. Usually empty.
 
     Examples
     --------
@@ -95,12 +98,12 @@ class Answer:
     ('Change 1 action: at t = 2 right instead of down.', 'All of the gain could be foreseen.')
     """
 
+    first: tuple[str, ...]
     mistake: tuple[str, ...]
     change: tuple[str, ...]
     follows: tuple[str, ...]
     episode: tuple[str, ...]
     sure: tuple[str, ...]
-    first: tuple[str, ...] = ()
 
     def sentences(self) -> list[str]:
         """All of them, one after the other."""
@@ -110,12 +113,12 @@ class Answer:
 def answer(explanation: Explanation, name: Name) -> Answer:
     """An explanation in sentences: mistake or luck, what hindsight changes, what follows, about what, how sure."""
     return Answer(
+        tuple(disagreeing(explanation)),
         tuple(mistake_or_luck(explanation, name)),
         (what_to_change(explanation, name), *in_hindsight(explanation), *simple_alternatives(explanation, name)),
         tuple(what_follows(explanation)),
         tuple(about_this_episode(explanation)),
         tuple(how_sure(explanation, name)),
-        tuple(disagreeing(explanation)),
     )
 
 
@@ -327,9 +330,29 @@ def what_follows(explanation: Explanation) -> list[str]:
     notes = [earned] if earned and plan.objective is None else []
     if explanation.changes and plan.objective is None:
         notes.insert(0, explanation.risk.sentence)
+    notes += _still_under_way(plan)
     if not plan.cf.path.last_recorded:
         notes.append("The last outcome was not recorded: the last step counts with what the model expects.")
     return [*ended, text, *notes]
+
+
+def _still_under_way(plan: PlanRecord) -> list[str]:
+    """For a learned model: what follows a record that ends while the episode goes on; and if that counts like dying."""
+    cf, mdp = plan.cf, plan.cf.mdp
+    if mdp.counts is None or not cf.path.last_recorded:
+        return []
+    said = []
+    if cf.is_under_way:
+        said.append(
+            "The episode is still under way: how it ends is not known, and what follows is what the model expects."
+        )
+    if cf.horizon is not None and plan.objective is None and mdp.learned is not None and mdp.learned.like_dead:
+        bad = name_text(mdp.learned.like_dead[0])
+        said.append(
+            f"At the horizon, to be still under way counts like {bad}: say what states are worth (--final-reward), "
+            f"or ask for the outcome (--objective 'avoid {bad}')."
+        )
+    return said
 
 
 def chance_that(objective: Property, value: float, observed: float) -> str:

@@ -11,6 +11,7 @@ from tether.explanation.about_episode import left_to_chance
 from tether.explanation.outcome_chances import goes_on
 from tether.explanation.sentences import falls_short, robust_plan
 from tether.influence.one_step import Effective, Influence, TotalVariation
+from tether.influence.own import InfluenceTest
 from tether.model.properties import value_name
 from tether.plan.limits import SHARE, enough_k
 
@@ -57,6 +58,8 @@ def tether_in_words(rule: Rule, k: int, T: int) -> str:
         if k == 1:
             return "every step counts as influenced"
         return f"wherever the plan leads, it could be back on known ground within {k} steps"
+    if rule not in ("published", "printed"):
+        return f"every step is one that the rule {rule} allows for {k}"
     where = "at that time" if rule == "published" else "at any time"
     return f"every step stays within {counted(k, 'step')} of what the observed steps could have led to {where}"
 
@@ -120,7 +123,7 @@ def rule_in_words(rule: Rule, k: int, T: int) -> str:
         return f"k = {k} is more than the {counted(T, 'step')} of the episode: every action is allowed everywhere."
     steps = counted(k, "step")
     end = " Near the end, where fewer steps are left, influence is assumed."
-    words = {
+    words: dict[object, str] = {
         "definition": "An action is allowed if some path from it meets a step that counts as influenced within "
         f"{steps}. This keeps influence possible, but does not promise it.{end}",
         "published": f"An action is allowed if its state, and every state it can lead to, lies within {steps} of one "
@@ -129,7 +132,9 @@ def rule_in_words(rule: Rule, k: int, T: int) -> str:
         f"steps could have led to at any time.{end}",
         "assured": f"Whatever happens, the plan never takes {steps} in a row that do not count as influenced.",
     }
-    return f"{words[rule]} In every state that an allowed action can lead to, there must be an allowed action again."
+    own = f"An action is allowed if the rule {rule}, which is not one of Tether's, allows it for {k}.{end}"
+    meaning = words.get(rule, own)
+    return f"{meaning} In every state that an allowed action can lead to, there must be an allowed action again."
 
 
 def granted(plan: PlanRecord) -> str:
@@ -149,6 +154,8 @@ def influence_in_words(influence: Influence) -> str:
             "An action in a state counts as influenced at a step if its outcomes are distributed like those of the "
             f"observed step, within {influence.eps:g} (total variation)."
         )
+    if isinstance(influence, InfluenceTest):
+        return f"An action in a state counts as influenced at a step if {influence}, a test of your own, says so."
     if isinstance(influence, Effective):
         return (
             "An action in a state counts as influenced at a step if knowing the observed outcome moves its "

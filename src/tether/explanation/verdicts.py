@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from tether._foundation.markup import Displayed
 from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import counted, percent, three_digits
 from tether.evaluation.plan_risk import risk_of
@@ -40,7 +41,7 @@ _LITTLE, _MUCH = 0.25, 0.75
 
 
 @dataclass(frozen=True, slots=True)
-class Nouns:
+class Nouns(Displayed):
     """What a log calls an episode and a step: ``Nouns("patient", "hour")``.
 
     Examples
@@ -61,7 +62,7 @@ class Nouns:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Displayed):
     """The answer to one question: a word or two, then the sentences for it.
 
     Examples
@@ -79,7 +80,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdicts:
+class Verdicts(Displayed):
     """What is said first about a plan.
 
     Attributes
@@ -141,10 +142,9 @@ def verdicts_of(explanation: Explanation, name: Name, nouns: Nouns | None = None
     )
     if nouns is None:
         return found
-    three = (Verdict(say(one.question), say(one.word), tuple(map(say, one.sentences))) for one in found)
-    return Verdicts(
-        say(found.ended), say(found.foreseen), say(found.hindsight), say(found.change), *three, say(found.worse_end)
-    )
+    luck, about, sure = (Verdict(say(one.question), say(one.word), tuple(map(say, one.sentences))) for one in found)
+    first = say(found.ended), say(found.foreseen), say(found.hindsight), say(found.change)
+    return Verdicts(*first, luck, about, sure, say(found.worse_end))
 
 
 def _ended(replay: Replay) -> str:

@@ -19,7 +19,7 @@ from tether.conditioning.counterfactual_record import CounterfactualRecord, with
 from tether.errors import Problem, QueryError
 from tether.evaluation.outcomes import outcome_of
 from tether.explanation.verdicts import Nouns
-from tether.io.embedded import about_case, case_names, find_case, open_case, path_names
+from tether.io.embedded import about_case, case_names, find_case, open_case, path_names, title_of
 from tether.learning.folds import unseen
 from tether.model.model_record import ModelRecord
 from tether.observation.earned import model_return
@@ -210,10 +210,9 @@ class Cases:
         name, opening = key.removeprefix("case:"), Opening(words, lines)
         case, _ = open_case(key)
         path = path_names(find_case(key), case)[key]
-        whose = path if path.startswith(case.noun) else f"{case.name.replace('_', ' ')} {case.noun}"
         story = case.stories.get(path, "")
-        about = {"title": whose.capitalize(), "story": story, "words": case.words, "nouns": Nouns(case.noun)}
-        return Entry(key, name, lambda: _opened_case(key), opening, **about)
+        title, nouns = title_of(key, case.noun), Nouns(case.noun)
+        return Entry(key, name, lambda: _opened_case(key), opening, title, story, case.words, nouns)
 
     def listed(self) -> list[Listed]:
         """Every path of every case."""

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from tether.errors import Problem, QueryError
 from tether.influence.one_step import Influence, effective, tv
-from tether.influence.rules import Rule
+from tether.influence.rules import NamedRule
 
 __all__ = ["TABS", "Choices", "View", "read_view"]
 
@@ -117,7 +117,7 @@ class View:
     episode: str = ""
     k: int | None = None
     m: int = 1
-    rule: Rule = "definition"
+    rule: NamedRule = "definition"
     influence: str = "support"
     objective: str = ""
     tab: str = "answer"
@@ -229,7 +229,7 @@ def _influence(name: str, text: str) -> str:
 _READERS: dict[str, Any] = {
     "k": _at_least(1),
     "m": _at_least(0),
-    "rule": _one_of(*get_args(Rule)),
+    "rule": _one_of(*get_args(NamedRule)),
     "influence": _influence,
     "objective": _objective,
     "tab": _one_of(*TABS),

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from tether._foundation.words import average, cut, percent, shown
+from tether._foundation.words import cut, shown
 from tether.errors import QueryError
-from tether.figures.style import BLUE, GREY, SMALL, VERMILLION, axes, number_axis, styled
+from tether.figures.style import BAD, BLUE, GOOD, GREY, SMALL, axes, number_axis, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,7 +77,7 @@ def plot_rules(rules: Sequence[DrawnRule], ax: Axes | None = None) -> Axes:
     place = np.arange(len(rules))[::-1].astype(float)
     with styled():
         ax = axes(ax, (6.4, 0.9 + 0.55 * len(rules)), grid="x")
-        for sign, name, colour in ((1.0, "helped", BLUE), (-1.0, "harmed", VERMILLION)):
+        for sign, name, colour in ((1.0, "helped", GOOD), (-1.0, "harmed", BAD)):
             number = np.array([getattr(one, name) for one in rules])
             ends = np.array([[getattr(one, f"{name}_{end}") for end in ("low", "high")] for one in rules])
             ax.barh(place, sign * number, 0.5, color=colour)
@@ -105,9 +105,9 @@ def plot_before_after(before: float, after: float, bad: str, ax: Axes | None = N
         ax = axes(ax, (6.4, 1.3), grid="x")
         ax.barh([1.0, 0.0], [before, after], 0.6, color=[GREY, BLUE])
         for y, value in ((1.0, before), (0.0, after)):
-            ax.text(value, y, f" {percent(value)}, {average(100 * value)} of 100", va="center", fontsize=SMALL)
+            ax.text(value, y, f"  {100 * value:.0f} of 100", va="center", fontsize=SMALL)
         ax.set_xlim(0.0, max(1e-9, 1.6 * max(before, after)))
         ax.set_yticks([1.0, 0.0], ["as usual", "with the rule"], fontsize=SMALL)
         ax.set_xticks([])
-        ax.set_xlabel(f"share of episodes that end in {cut(shown(bad), 40)}")
+        ax.set_xlabel(f"episodes that end so: {cut(shown(bad), 40)}")
     return ax

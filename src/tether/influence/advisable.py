@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints, read_only
+from tether._foundation.markup import Displayed
 from tether._foundation.words import number
 from tether.core.batch import Layer, Model
 from tether.errors import Problem, QueryError
@@ -69,7 +70,7 @@ class _Which:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Advisable:
+class Advisable(Displayed):
     """Which changes of an episode of a model may be advised, and what they cost; made by `make_advisable`.
 
     Attributes

@@ -16,18 +16,20 @@ import numpy as np
 from tether._foundation.arrays import Flags, Ints
 from tether.conditioning.as_batch import ended_of, layers_of, steps_of
 from tether.conditioning.layers import Graph
-from tether.core.batch import Nodes, Reached, Steps
+from tether.core.batch import Model, Nodes, Reached, Steps
 from tether.errors import QueryError
 from tether.influence.advisable import Advisable
 from tether.influence.one_step import Influence, influenced_pairs
+from tether.influence.own import TetherRule
 from tether.influence.rules import Rule
-from tether.model.form import model_of
+from tether.model.form import Form, model_of
 from tether.model.model_record import ModelRecord
 
 if TYPE_CHECKING:
     from tether.core.thresholds import Forbidden
+    from tether.core.thresholds import Rule as EngineRule
 
-__all__ = ["MAX_STEPS", "Thresholds", "not_to_advise", "own_of", "thresholds", "unconstrained"]
+__all__ = ["MAX_STEPS", "Thresholds", "as_engine_rule", "not_to_advise", "own_of", "thresholds", "unconstrained"]
 
 MAX_STEPS = 16_000
 """The longest path that thresholds are computed for (they are 16-bit integers)."""
@@ -148,7 +150,8 @@ def thresholds(
     steps, layers = steps_of(graph), layers_of(graph, influenced)
     model, ended = model_of(graph.mdp.form), ended_of(graph)
     forbidden = not_to_advise(graph.mdp, advisable)
-    found = engine.thresholds(model, steps, layers, rule, ended, up_to, forbidden=forbidden, loose=True)
+    asked = as_engine_rule(rule, graph.mdp.form)
+    found = engine.thresholds(model, steps, layers, asked, ended, up_to, forbidden=forbidden, loose=True)
     return Thresholds(
         graph, rule, influence, steps, found.layers, influenced, tuple(found.of_pairs), found.first, up_to
     )
@@ -199,4 +202,10 @@ def own_of(graph: Graph, steps: Steps, layers: Sequence[Reached], rule: Rule) ->
     """For t = 0 … T-1, the rule's own threshold of each pair of the layers of a graph."""
     from tether.core.thresholds import own_thresholds
 
-    return tuple(own_thresholds(model_of(graph.mdp.form), steps, layers, rule, ended_of(graph), loose=True))
+    asked = as_engine_rule(rule, graph.mdp.form)
+    return tuple(own_thresholds(model_of(graph.mdp.form), steps, layers, asked, ended_of(graph), loose=True))
+
+
+def as_engine_rule(rule: Rule, form: Form | Model) -> EngineRule:
+    """The rule as the engine takes it: by name, or as a function of times and pairs of a model."""
+    return rule.own(form) if isinstance(rule, TetherRule) else rule

@@ -1,14 +1,14 @@
 """One-step influence: is a pair influenced by the observation at a time?
 
-Three tests on a pair (s, a) at t, with p the observed row of t, q = P(·|s, a) and P_cf the
+Three tests are built in, on a pair (s, a) at t, with p the observed row of t, q = P(·|s, a) and P_cf the
 counterfactual row:
 
 - ``"support"`` (the paper's Definition 3): supp q ∩ supp p ≠ ∅;
 - ``tv(eps)`` (the paper's appendix on notions of influence): ½ Σ |p - q| ≤ eps;
 - ``effective(eps)`` (ours): TV(P_cf, q) > eps, exactly; the observed pair itself always counts.
 
-The first two are about supports and nominal rows, whatever the mechanism. The influenced pairs of a step are always
-among its edited rows.
+A fourth is the user's own (`tether.influence.own`). The first two are about supports and nominal rows, whatever the
+mechanism. The influenced pairs of a step are always among its edited rows.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Flags, Floats, Ints
 from tether.conditioning.edited_rows import ObservedStep, nominal_start, spans
 from tether.conditioning.layers import Graph
 from tether.conditioning.on_demand import stretches
-from tether.errors import QueryError
-from tether.model.form import Form
+from tether.errors import Problem, QueryError
+from tether.influence.own import InfluenceTest, RowOfStep
+from tether.model.form import Form, pair_states
+from tether.model.model_record import ModelRecord
 
 __all__ = ["Effective", "Influence", "Support", "TotalVariation", "distances", "effective", "make_influence", "tv"]
 
@@ -56,7 +58,7 @@ class Effective:
         return f"effective({shortest(self.eps)})"
 
 
-Influence = Support | TotalVariation | Effective
+Influence = Support | TotalVariation | Effective | InfluenceTest
 
 
 def shortest(eps: float) -> str:
@@ -74,6 +76,8 @@ def in_python(influence: Influence) -> str:
     >>> in_python(Support()), in_python(TotalVariation(0.5))
     ("'support'", 'tether.tv(0.5)')
     """
+    if isinstance(influence, InfluenceTest):
+        return influence.name
     return repr(str(influence)) if isinstance(influence, Support) else f"tether.{influence}"
 
 
@@ -85,6 +89,8 @@ def on_the_command_line(influence: Influence) -> str:
     """
     if isinstance(influence, Support):
         return "support"
+    if isinstance(influence, InfluenceTest):
+        raise QueryError(f"the test {influence} is a function or a table of yours: it cannot be typed")
     return f"{'tv' if isinstance(influence, TotalVariation) else 'effective'}:{shortest(influence.eps)}"
 
 
@@ -132,13 +138,16 @@ def _checked(eps: Any, name: str) -> float:
     return float(eps)
 
 
-def make_influence(influence: Any) -> Influence:
-    """The test by its name or record."""
+def make_influence(influence: Any, mdp: ModelRecord | None = None) -> Influence:
+    """The test by its name or record; one of the user's own is bound to the model."""
     if isinstance(influence, Support | TotalVariation | Effective):
         return influence
-    if influence == "support":
+    if isinstance(influence, str) and influence == "support":
         return Support()
-    raise QueryError(f"influence must be 'support', tether.tv(eps) or tether.effective(eps), not {influence!r}")
+    if isinstance(influence, InfluenceTest):
+        return influence if mdp is None else influence.bound(mdp)
+    message = f"influence must be 'support', tether.tv(eps) or tether.effective(eps), not {influence!r}"
+    raise QueryError(Problem(message, value=influence, fix="a test of your own is a tether.InfluenceTest"))
 
 
 def influenced_pairs(graph: Graph, t: int, influence: Influence) -> Ints:
@@ -151,10 +160,24 @@ def influenced_pairs(graph: Graph, t: int, influence: Influence) -> Ints:
         kept = distances(graph, t) <= influence.eps
     else:
         own = graph.pairs_of_copies(np.array([layer.observed.pair])) if layer.own is None else layer.own
-        kept = (edits.strengths() > influence.eps) | np.isin(edits.pairs, own)
+        by_test = edits.strengths() > influence.eps if isinstance(influence, Effective) else _own(graph, t, influence)
+        kept = by_test | np.isin(edits.pairs, own)
     pairs: Ints = edits.pairs[kept]
     pairs.flags.writeable = False  # like the pairs of the edits: kernels are compiled for one kind of array
     return pairs
+
+
+def _own(graph: Graph, t: int, influence: InfluenceTest) -> Flags:
+    """What a test of the user's own says about each edited pair of layer t."""
+    layer, form = graph.layers[t], graph.mdp.form
+    seen, pairs, size = layer.observed, layer.edits.pairs, influence.n_states
+    n = (form.pair_start.size - 1) // size  # copies of the model, each with a row of the observed pair
+    copy, found = pair_states(form.pair_start, pairs) // size, np.zeros(pairs.size, bool)
+    states, chances = seen.next_state.reshape(n, -1), seen.probability.reshape(n, -1)
+    for i in np.unique(copy):
+        step, some = RowOfStep.of(states[i], chances[i], seen.outcome, size), np.flatnonzero(copy == i)
+        found[some] = influence.holds(t, pairs[some], form, step)
+    return found
 
 
 def distances(graph: Graph, t: int) -> Floats:

@@ -1,25 +1,31 @@
-"""The rules of k-step influence, by name; their definitions are in `tether.core.thresholds`."""
+"""The rules of k-step influence, by name; their definitions are in `tether.core.thresholds`. Or a rule of one's own."""
 
 from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-from tether.errors import QueryError
+from tether.errors import Problem, QueryError
 from tether.influence.one_step import Influence, Support
+from tether.influence.own import TetherRule
+from tether.model.model_record import ModelRecord
 
-__all__ = ["Rule", "make_rule"]
+__all__ = ["NamedRule", "Rule", "make_rule"]
 
-Rule = Literal["definition", "published", "printed", "assured"]
+NamedRule = Literal["definition", "published", "printed", "assured"]
+Rule = NamedRule | TetherRule
 
 
-def make_rule(rule: Any, influence: Influence) -> Rule:
-    """The rule by name; refuses an influence test that does not go with it."""
-    if rule not in get_args(Rule):
-        raise QueryError(f"rule must be one of {', '.join(map(repr, get_args(Rule)))}, not {rule!r}")
+def make_rule(rule: Any, influence: Influence, mdp: ModelRecord | None = None) -> Rule:
+    """The rule by name, or the user's own, bound to the model; refuses a test that does not go with it."""
+    if isinstance(rule, TetherRule):
+        return rule if mdp is None else rule.bound(mdp)
+    if not isinstance(rule, str) or rule not in get_args(NamedRule):
+        message = f"rule must be one of {', '.join(map(repr, get_args(NamedRule)))}, not {rule!r}"
+        raise QueryError(Problem(message, value=rule, fix="a rule of your own is a tether.TetherRule"))
     if rule in ("published", "printed") and not isinstance(influence, Support):
         raise QueryError(
             f"the rule {rule!r} is made of supports and takes only influence='support'; "
             f"{influence} is a test on pairs and goes with 'definition' and 'assured'"
         )
-    checked: Rule = rule
+    checked: Rule = rule  # type: ignore[assignment]
     return checked

@@ -265,6 +265,8 @@ def _because_of_the_nearest(path: tuple[tuple[int, Any, Any], ...], name: Callab
 
 
 def _because_of_the_supports(own: int, T: int, rule: Rule) -> str:
+    if rule not in ("published", "printed"):
+        return f"the rule {rule} allows it for no k" if own > T + 1 else f"the rule {rule} allows it for k ≥ {own}"
     who = "its successors" if rule == "printed" else "it and its successors"
     if own > T:
         return f"{who} do not all come near an observed support again"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tether._foundation.markup import Displayed
 from tether.io.files import name_of
 from tether.io.models import FORMATS, format_of, write_model
 from tether.io.opening import open_model
@@ -109,7 +110,7 @@ def _notes(mdp: MDP, format: str) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class EpisodeModel:
+class EpisodeModel(Displayed):
     """A counterfactual MDP that was written for another tool, and what to ask of it.
 
     Attributes
@@ -117,7 +118,8 @@ class EpisodeModel:
     file : str
     states, transitions : int
     question : str
-        The property whose value in the state labelled ``init`` is the value of the best plan.
+        The property whose value in the state labelled ``init`` is the value of the best plan. If no reward is other
+        than 0, this is the chance of what never happens: Storm has no answer about rewards that are all 0.
 
     Examples
     --------
@@ -139,5 +141,8 @@ def write_unfolded(mdp: MDP, file: str | os.PathLike[str], steps: int, minimise:
     """Write an unfolded counterfactual MDP (`tether.plan.unfolded`) and say what to ask of it."""
     means: dict[str, Any] = {"mean_rewards": True} if format_of(file) == "drn" else {}
     write_model(mdp, file, **means)
-    question = f'R{{"reward"}}{"min" if minimise else "max"}=? [ C<={steps} ]'
+    best = "min" if minimise else "max"
+    question = f'R{{"reward"}}{best}=? [ C<={steps} ]'
+    if not mdp.rewards.values.any():
+        question = f"P{best}=? [ F false ]"
     return EpisodeModel(os.fspath(file), mdp.n_states, mdp.n_transitions, question)

@@ -12,13 +12,24 @@ from tether.cases import Case
 from tether.errors import Problem, QueryError
 from tether.observation.path import Path
 
-__all__ = ["PREFIX", "about_case", "case_names", "find_case", "is_case", "open_case", "path_names", "words_of"]
+__all__ = [
+    "PREFIX",
+    "about_case",
+    "case_names",
+    "find_case",
+    "is_case",
+    "open_case",
+    "path_names",
+    "title_of",
+    "words_of",
+]
 
 PREFIX = "case:"
 
 _ABOUT = {
     "ward": "A ward in four states: sick, worse, well, dead. Made up, for first steps.",
     "toy": "The eight-state example of the paper's figures on k = 1 and k = 2.",
+    "twelve-states": "The twelve-state example of the paper's appendix on notions of influence.",
     "grid-world": "A robot on a 4×4 grid: from the top left to the goal at the bottom right, past a pit.",
     "epidemic": "An epidemic in a small population, with a stock of vaccine (the paper's appendix).",
     "sepsis": "Sepsis patients under treatment (Oberst & Sontag, 2019), built from the simulator's rules, exactly.",
@@ -37,7 +48,7 @@ def case_names() -> tuple[str, ...]:
     --------
     >>> from tether.io.sources import case_names
     >>> case_names()[:4]
-    ('ward', 'toy', 'grid-world', 'epidemic')
+    ('ward', 'toy', 'twelve-states', 'grid-world')
     """
     return tuple(_ABOUT)
 
@@ -95,6 +106,20 @@ def path_names(name: str, case: Case) -> dict[str, str]:
 def about_case(name: str) -> str:
     """What a case is about, in a line."""
     return _ABOUT[_typed(name)]
+
+
+def title_of(source: str, noun: str) -> str:
+    """A person's name for an episode of a case.
+
+    >>> title_of("case:icu-sepsis", "patient"), title_of("case:ward-patient-4", "patient")
+    ('ICU sepsis patient', 'Patient 4')
+    """
+    name = find_case(source)
+    wanted = _wanted(source)[len(name) + 1 :].replace("-", " ") or next(iter(_made(name).paths))
+    if wanted.startswith(noun):
+        return wanted.capitalize()
+    text = f"{name.replace('icu', 'ICU').replace('-', ' ')} {noun}"
+    return f"{text[0].upper()}{text[1:]}"
 
 
 def words_of(source: str) -> Mapping[Any, str]:

@@ -30,6 +30,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import random_generator, whole_number
+from tether._foundation.markup import Displayed
 from tether._foundation.words import counted
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.errors import QueryError
@@ -78,7 +79,7 @@ class _Common:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Posterior:
+class Posterior(Displayed):
     """Models that a log leaves possible; made by `posterior`. All its answers use the same draws.
 
     Examples

@@ -10,7 +10,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import whole_number
-from tether._foundation.markup import html_table, paragraphs
+from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.rounding import ROUNDING, settled
 from tether._foundation.words import number, percent
 from tether.errors import QueryError
@@ -20,7 +20,7 @@ __all__ = ["ChangedAction", "PlanUncertainty", "SweepUncertainty"]
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedAction:
+class ChangedAction(Displayed):
     """A change that a plan makes, and how often it would be made again.
 
     Attributes

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether._foundation.markup import Displayed
 from tether._foundation.words import counted, percent
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ __all__ = ["Counts", "Pooling", "Reading"]
 
 
 @dataclass(frozen=True, slots=True)
-class Pooling:
+class Pooling(Displayed):
     """How far the rows of a state's actions were drawn together; `tether.model.pooling` says how it is found.
 
     Attributes
@@ -137,7 +138,7 @@ def _nothing() -> Ints:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Counts:
+class Counts(Displayed):
     """Counts behind a learned model, in the order of its entries (see `tether.model.form`).
 
     Attributes

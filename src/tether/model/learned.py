@@ -83,6 +83,9 @@ class Learned:
         How far the rows of a state's actions were pooled, and a sentence about it; None for a flat prior.
     reading : Reading or None
         How the log was read, if it was a file.
+    like_dead : tuple of names
+        Bad ends (`tether.MDP.with_labels`) that cost nothing in the rewards of a log with unfinished episodes: in their
+        returns, to be still under way counts no more than such an end.
     advisable : array (pairs,) of bool
         Whether each pair of the model may be advised: it was seen at least ``minimum`` times. Pairs of terminal states
         may.
@@ -124,6 +127,7 @@ class Learned:
     alike: tuple[tuple[Any, ...], ...] = ()
     pooling: Pooling | None = None
     reading: Reading | None = None
+    like_dead: tuple[Any, ...] = ()
     advisable: Flags = field(default_factory=lambda: np.ones(0, dtype=bool), compare=False)
 
     def details(self, name: Callable[[Any], str] = repr) -> list[str]:
@@ -167,6 +171,7 @@ class Learned:
             self._dropped(name),
             self._terminal(name),
             self._end(name),
+            self._like_dead(name),
             self._empty_rewards(),
             self._unplaced(),
             self._prior(),
@@ -213,6 +218,15 @@ class Learned:
 
     def _end(self, name: Callable[[Any], str]) -> str:
         return "" if self.end is None else f"Pairs whose outcome was never recorded lead to {name(self.end)}."
+
+    def _like_dead(self, name: Callable[[Any], str]) -> str:
+        if not self.like_dead:
+            return ""
+        bad = name(self.like_dead[0])
+        return (
+            f"In returns, to be still under way counts like {bad}. Say what it is worth to be in a state at the end "
+            f"(--final-reward STATE=VALUE), or ask for the outcome (--objective 'avoid {bad}')."
+        )
 
     def _empty_rewards(self) -> str:
         if not self.empty:
@@ -275,6 +289,26 @@ def alike(names: Sequence[Any]) -> list[tuple[Any, ...]]:
     return [tuple(group) for group in together.values() if len(group) > 1]
 
 
+def _like_dead(mdp: ModelRecord, counts: Counts) -> tuple[Any, ...]:
+    """Bad ends that earn no less, when they are reached, than a step that goes on does on average."""
+    form, seen = mdp.form, counts.transitions
+    if mdp.final_reward is not None or not form.rewards.values.any():
+        return ()
+    rewards = form.rewards.at(0)
+    entry_pair = np.repeat(np.arange(form.pair_action.size), np.diff(form.row_start))
+    earned = rewards if form.rewards.by_entry else rewards[entry_pair]
+    goes_on = ~np.isin(form.next_state, form.terminal)
+    if not (seen * goes_on).sum():
+        return ()
+    usual, bad = float(np.average(earned, weights=seen * goes_on)), mdp.labels.on_side("bad")
+    found = []
+    for state in form.terminal[bad[form.terminal]].tolist():
+        reached = np.where(form.next_state == state, seen, 0)
+        if reached.sum() and float(np.average(earned, weights=reached)) >= usual - 1e-12:
+            found.append(mdp.states[state])
+    return tuple(found)
+
+
 def learned(mdp: ModelRecord, counts: Counts) -> Learned:
     """What a learned model is based on; ``counts`` are its own."""
     form = mdp.form
@@ -288,6 +322,7 @@ def learned(mdp: ModelRecord, counts: Counts) -> Learned:
     taken = np.bincount(form.pair_action[living], per_pair[living], mdp.n_actions).astype(np.int64)
     reached = np.bincount(form.next_state, counts.transitions, mdp.n_states)[form.terminal].astype(np.int64)
     real = form.terminal != counts.end
+    unfinished = max(0, counts.episodes - int(reached[real].sum()))
     order = [i for i in np.argsort(-reached, kind="stable") if real[i] and reached[i]]
     return Learned(
         counts.episodes,
@@ -311,7 +346,8 @@ def learned(mdp: ModelRecord, counts: Counts) -> Learned:
         parts=tuple(getattr(mdp.states[0], "_fields", ())),
         taken=tuple((mdp.actions[a], int(n)) for a, n in enumerate(taken)),
         ended=tuple((mdp.states[int(form.terminal[i])], int(reached[i])) for i in order),
-        unfinished=max(0, counts.episodes - int(reached[real].sum())),
+        unfinished=unfinished,
+        like_dead=_like_dead(mdp, counts) if unfinished else (),
         alike=(*alike(mdp.states), *alike(mdp.actions)),
         pooling=counts.pooling,
         reading=counts.reading,

@@ -15,6 +15,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
+from tether._foundation.markup import Displayed
 from tether._foundation.words import counted
 from tether.errors import ModelError, Problem
 
@@ -24,7 +25,7 @@ _LISTED = 12
 """How many names an error message lists; if there are more, it gives a summary."""
 
 
-class Names(Sequence[Any]):
+class Names(Sequence[Any], Displayed):
     """Distinct names in the model's order: an immutable sequence that also finds a name's index.
 
     Examples

@@ -16,7 +16,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints, summed
 from tether._foundation.arrow import NameColumn, Tabular
-from tether._foundation.markup import html_table, paragraphs
+from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.words import counted, number, percent, with_spread
 from tether.errors import Problem, QueryError
 from tether.model.counts import Counts
@@ -37,7 +37,7 @@ _SURE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Advantage:
+class Advantage(Displayed):
     """What an action does for anyone in a state, this once, compared with usual practice.
 
     Attributes
@@ -109,7 +109,11 @@ class Practice(Tabular):
 
     @cached_property
     def arrays(self) -> tuple[Floats, Floats, Floats]:
-        """The advantage of each pair of the model, its standard deviation, and the probability that it is above 0."""
+        """The advantage of each pair of the model, its standard deviation, and the probability that it is above 0.
+
+        The deviation is the largest of those under the sizes of effects that the log leaves possible. Their mean would
+        be too small in a small log: where little can be shown, most of these sizes are near 0.
+        """
         from scipy.special import ndtr
 
         pooling = self._log.pooling
@@ -120,8 +124,8 @@ class Practice(Tabular):
         square = np.zeros(mean.size)
         for rho in pooling.likely:
             other, spread = advantages_of(self.counts, self.values, rho, *of_rewards)
-            square += spread**2 + (other - mean) ** 2
-        sd = np.sqrt(square / len(pooling.likely))
+            square = np.maximum(square, spread**2 + (other - mean) ** 2)
+        sd = np.sqrt(square)
         with np.errstate(divide="ignore", invalid="ignore"):
             better = np.where(sd > 0, ndtr(mean / sd), np.where(mean == 0, 0.5, mean > 0))
         return mean, sd, better
@@ -173,7 +177,7 @@ class Practice(Tabular):
         ...     return [tether.Path([State("yes", frail), State("no", frail)], [did]) for _ in range(times)]
         >>> log = seen("yes", "treat", 80) + seen("yes", "wait", 20) + seen("no", "treat", 20) + seen("no", "wait", 80)
         >>> round(tether.practice(tether.learn(log)).left_out("frail"), 2)
-        3.89
+        3.93
         """
         states, counts = self.mdp.states, self.counts
         if variable not in self.variables:

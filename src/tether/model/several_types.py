@@ -87,7 +87,7 @@ class Types:
         return found
 
     def with_objective(self, *, discount: float | None = None, final_reward: Any = None) -> Self:
-        """The same types with another objective: `tether.MDP.with_objective` of each model.
+        """A copy with another objective: `tether.MDP.with_objective` of each model.
 
         Examples
         --------

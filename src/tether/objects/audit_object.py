@@ -10,6 +10,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, overload
 
 from tether._foundation.checks import whole_number
+from tether._foundation.markup import Displayed
 from tether.auditing.audit_record import AuditRecord
 from tether.auditing.typed_audit import TypedAudit, audit_of_types
 from tether.errors import QueryError
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Audit", "audit"]
 
 
-class Audit(AuditRecord):
+class Audit(AuditRecord, Displayed):
     """The result of an audit of a log; made by `tether.audit`.
 
     Attributes
@@ -308,7 +309,7 @@ def audit(
     cut = checked_folds(2 if folds is None else folds) if is_learned else 0
     about_changes = make_advisable(mdp, only, never, cost)
     given = k, m, rule, influence, objective, certify, policy, draws, seed, minimise, cut, gamma, about_changes
-    question = make_question(*given, horizon, then)
+    question = make_question(*given, horizon, then, mdp)
     workers = None if workers is None else whole_number("workers", workers, 1)
     if client is not None and (out is None or workers is not None):
         raise QueryError("with client= the workers of the cluster answer, into out=, a directory that all of them see")

@@ -1,8 +1,7 @@
 """`CounterfactualMDP`: the questions about one observed episode, and `counterfactual`, which makes it.
 
-Its data and look-ups are those of `tether.conditioning.counterfactual_record`, which the lower folders take; questions
-that need no `Tethered` are in `tether.objects.episode_questions`. The others go to the object that
-`CounterfactualMDP.tether` returns; κ is computed once.
+Its data and look-ups are those of `tether.conditioning.counterfactual_record`; questions that need no `Tethered` are in
+`tether.objects.episode_questions`. The others go to the object that `CounterfactualMDP.tether` returns.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from tether.objects.plan_object import Plan
     from tether.objects.tether_object import Tethered
     from tether.objects.types_object import TypedCounterfactual
+    from tether.plan.limited import LimitedPlan
     from tether.plan.pareto import Front
     from tether.plan.sweep import Sweep
 
@@ -114,9 +114,8 @@ class CounterfactualMDP(EpisodeQuestions):
         from tether.influence.advisable import make_advisable
 
         about: Any = {"objective": objective, "minimise": minimise}
-        return self.asking(
-            rule=rule, influence=influence, advisable=make_advisable(self.mdp, only, never, cost), **about
-        )
+        about["advisable"] = make_advisable(self.mdp, only, never, cost)
+        return self.asking(rule=rule, influence=influence, **about)
 
     def asking(
         self,
@@ -134,6 +133,7 @@ class CounterfactualMDP(EpisodeQuestions):
         key = tether(self, rule, influence, objective, minimise, advisable).key
         return cached_with(self, ("tether", *key), lambda: Tethered(self, *key))
 
+    @overload
     def plan(
         self,
         k: int | None = None,
@@ -147,7 +147,40 @@ class CounterfactualMDP(EpisodeQuestions):
         only: Any = None,
         never: Any = None,
         cost: Any = None,
-    ) -> Plan:
+    ) -> Plan: ...
+    @overload
+    def plan(
+        self,
+        k: int | None = None,
+        m: int = 1,
+        *,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        objective: Property | None = None,
+        minimise: bool = False,
+        subject_to: tuple[Property, float] | None = None,
+        only: Any = None,
+        never: Any = None,
+        cost: Any = None,
+        budget: float | None = None,
+        lost: float | None = None,
+    ) -> Plan | LimitedPlan: ...
+    def plan(
+        self,
+        k: int | None = None,
+        m: int = 1,
+        *,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        objective: Property | None = None,
+        minimise: bool = False,
+        subject_to: tuple[Property, float] | None = None,
+        only: Any = None,
+        never: Any = None,
+        cost: Any = None,
+        budget: float | None = None,
+        lost: float | None = None,
+    ) -> Plan | LimitedPlan:
         """The best policy that stays within k steps of the observation's influence and changes at most m actions.
 
         Parameters
@@ -169,6 +202,12 @@ class CounterfactualMDP(EpisodeQuestions):
             probability, and the mixture of two plans that would meet the limit exactly.
         only, never, cost
             Which changes may be advised, and what a change costs; see `tether`.
+        budget : float, optional
+            How large the total distance along any path may be: the sum of ½ Σ|P(·|s_t,a_t) - P(·|s,a)| over its steps
+            (the paper's appendix on notions of influence). Without ``k`` there is then no tether beside it.
+        lost : float, optional
+            How likely k uninfluenced steps in a row may be; k must be given. 0 is the rule ``"assured"``, 1 is
+            ``"definition"``. With ``budget`` or ``lost`` the answer is a `tether.records.LimitedPlan`.
 
         Examples
         --------
@@ -185,7 +224,11 @@ class CounterfactualMDP(EpisodeQuestions):
         """
         about: Any = {"only": only, "never": never, "cost": cost}
         question = self.tether(rule=rule, influence=influence, objective=objective, minimise=minimise, **about)
-        return question.plan(k, m, subject_to=subject_to)
+        if budget is None and lost is None:
+            return question.plan(k, m, subject_to=subject_to)
+        from tether.plan.limited_paths import limited_plan
+
+        return limited_plan(question, k, m, budget, lost, subject_to is not None)
 
     def sweep(
         self,
@@ -264,27 +307,6 @@ class CounterfactualMDP(EpisodeQuestions):
         about: Any = {"only": only, "never": never, "cost": cost}
         question = self.tether(rule=rule, influence=influence, objective=objective, minimise=minimise, **about)
         return question.choose_k(m, at_least, at_most=at_most, about_at_least=about_at_least)
-
-    def enough_k(
-        self,
-        m: int = 1,
-        share: float = 0.9,
-        *,
-        rule: Rule = "definition",
-        influence: str | Influence = "support",
-        objective: Property | None = None,
-        minimise: bool = False,
-    ) -> int | None:
-        """The shortest tether that gives at least ``share`` of what the longest one gives; None if none gains anything.
-
-        Examples
-        --------
-        >>> import tether
-        >>> case = tether.cases.epidemic()
-        >>> tether.counterfactual(case.mdp, case.path).enough_k(m=2)
-        7
-        """
-        return self.tether(rule=rule, influence=influence, objective=objective, minimise=minimise).enough_k(m, share)
 
     @overload
     def why(

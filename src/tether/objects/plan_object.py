@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from tether._foundation.kinds_of_records import Shown, as_kind
-from tether._foundation.markup import facts
+from tether._foundation.markup import facts, paragraphs, typeset
 from tether._foundation.words import counted
 from tether._kernels.parallel import LARGE
 from tether.conditioning.counterfactual_record import CounterfactualRecord
@@ -41,6 +41,13 @@ if TYPE_CHECKING:
     from tether.plan.saved_results import SavedPlan
 
 __all__ = ["Plan"]
+
+
+_COLOURS = (
+    "--ink:#1a1a1a;--paper:#ffffff;--soft:#595e63;--line:#d9dce0;--mid:#8a9097;--faint:#f0f1f3;--blue:#0069a6;"
+    "--orange:#b34a00;--warm:#fff3e6;--bad:#64506e;--good:#1b7f72;--pale:#e4e6e9;color:#1a1a1a;background:#ffffff"
+)
+"""The light theme of the pages, for a picture in a notebook."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -462,6 +469,13 @@ class Plan(Shown, PlanRecord):
             rows.append(
                 ("model", f"learned, from {counted(counts.episodes, 'episode') if counts.episodes else 'a log'}")
             )
-        if sum(layer.size for layer in self.nodes) <= LARGE:  # otherwise it would take too long
-            rows.append(("plan", self.explain(certificate=False, draws=0).sentences(str)[0]))
-        return facts(rows)
+        if sum(layer.size for layer in self.nodes) > LARGE:  # sentences and picture would take too long
+            return facts(rows)
+        from tether.views.report.drawings import draw_replay
+
+        explanation = self.explain(draws=0)
+        found = explanation.verdicts(str)
+        said = [f"{one.question} {one.word} {' '.join(one.sentences)}" for one in found]
+        picture = draw_replay(explanation.replay(str), f"plan{id(self)}")
+        drawn = f'<div style="{_COLOURS}"><b>{typeset(picture.caption)}</b>{picture.svg}</div>'
+        return paragraphs([found.foreseen, found.hindsight, *said, found.change]) + drawn + facts(rows)

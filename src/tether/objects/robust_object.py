@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tether._foundation.markup import Displayed
 from tether.conditioning.model_sets import Assumption, check_gamma, model_set
 from tether.model.model_record import ModelRecord
 from tether.model.properties import Property, make_property, objective_name
@@ -76,7 +77,7 @@ class RobustPlan(RobustPlanRecord, Plan):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Robust(RobustRecord):
+class Robust(RobustRecord, Displayed):
     """What holds under every causal model of a set; made by `tether.robust`.
 
     Attributes

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tether._foundation.arrow import Tabular
 from tether._foundation.kinds_of_records import Shown
+from tether._foundation.markup import Displayed
 from tether.model.properties import Property
 from tether.objects.counterfactual_object import CounterfactualMDP
 from tether.objects.plan_object import Plan
@@ -22,7 +23,7 @@ __all__ = ["Tethered"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Tethered(Shown, Tabular, TetherRecord):
+class Tethered(Shown, Tabular, TetherRecord, Displayed):
     """The question under one rule, one test of influence and one objective; made by `CounterfactualMDP.tether`.
 
     Attributes

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether._foundation.markup import Displayed
 from tether._foundation.rounding import ROUNDING
 from tether._foundation.words import counted, number
 from tether.model.model_record import ModelRecord
@@ -25,7 +26,7 @@ __all__ = ["Earned", "earned", "model_return", "step_rewards"]
 
 
 @dataclass(frozen=True, slots=True)
-class Earned:
+class Earned(Displayed):
     """The return of an episode by its log, beside the return of the same steps by the model.
 
     Attributes

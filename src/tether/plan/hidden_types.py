@@ -14,6 +14,7 @@ For each node (t, s, changes left) G is the set of vectors (value if type 1, val
 The value is the largest ρ·v with v in G_0; beliefs never appear. Vectors that are best for no belief are left out: with
 two types those below the upper hull, otherwise those that another vector dominates. If more than `MOST` are left, only
 the best for the posterior and for each type are kept. The value is then that of a policy, and not always the largest.
+With two types up to `MOST_OF_TWO` are kept: those that differ most. How little the others would add is known (`lost`).
 `tether._kernels.vectors` makes the vectors of a layer.
 """
 
@@ -27,11 +28,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
+from tether._foundation.rounding import ROUNDING
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.conditioning.edited_rows import spans
 from tether.conditioning.layers import Graph
 from tether.conditioning.model_sets import model_set
-from tether.model.form import Form, all_pair_states
+from tether.model.form import Form, all_pair_states, model_of
 from tether.model.model_record import ModelRecord
 from tether.observation.changes import nothing_to_change
 from tether.observation.path import Observation
@@ -41,10 +43,13 @@ if TYPE_CHECKING:
     from tether._kernels.vectors import StepRows, Vectors
     from tether.influence.kappa import Thresholds
 
-__all__ = ["MOST", "Choice", "SideBySide", "TypedValues", "worst_and_best"]
+__all__ = ["MOST", "MOST_OF_TWO", "Choice", "SideBySide", "TypedValues", "places_of", "worst_and_best"]
 
 MOST = 64
 """How many vectors of a node are kept, with more than two types."""
+
+MOST_OF_TWO = 256
+"""How many with two types: more than that only differ a little, and it is known how little."""
 
 _SAME = 1e-12
 """Values that differ by less than this, in proportion, are equal."""
@@ -148,8 +153,8 @@ class TypedValues:
     k : int
     every_m : bool
         Whether the vectors for fewer changes are wanted too, where ``m`` does not limit.
-    exact : bool
-        Whether no vector was left out that may be best.
+    lost : float
+        How much the value may be too small, because too many vectors were left out; infinite if that is not known.
     """
 
     models: Sequence[ModelRecord]
@@ -160,7 +165,7 @@ class TypedValues:
     thresholds: Sequence[Thresholds | None] = ()
     k: int = 0
     every_m: bool = False
-    exact: bool = field(default=True, init=False)
+    lost: float = field(default=0.0, init=False)
     layers: list[Vectors] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
@@ -174,16 +179,16 @@ class TypedValues:
         n = states.size
         empty = np.zeros(n, np.int64)
         made = [
-            Vectors(_places(S, states), 1, np.arange(n + 1), final, empty - 1, np.zeros(n + 1, np.int64), empty[:0])
+            Vectors(places_of(S, states), 1, np.arange(n + 1), final, empty - 1, np.zeros(n + 1, np.int64), empty[:0])
         ]
         for t in range(T - 1, -1, -1):
             states, columns = self._states(t), min(self.m, T - t) + 1 if self.counts else 1
             seen = int(self.seen.states[t]) if self.counts and self.m <= T - t else -1
             found, cut = layer_of_vectors(
-                states.astype(np.int64), _places(S, states), columns, seen, self._observed(t), self.step(t), made[-1],
-                discount, self.posterior, MOST,
+                states.astype(np.int64), places_of(S, states), columns, seen, self._observed(t), self.step(t), made[-1],
+                discount, self.posterior, MOST_OF_TWO if len(self.models) == 2 else MOST,
             )  # fmt: skip
-            self.exact = self.exact and not cut
+            self.lost += discount**t * cut
             made.append(found)
         self.layers = made[::-1]
 
@@ -191,6 +196,11 @@ class TypedValues:
     def T(self) -> int:
         """Number of steps."""
         return self.seen.T
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing was lost, but for rounding."""
+        return self.lost <= ROUNDING
 
     @property
     def start(self) -> int:
@@ -227,9 +237,7 @@ class TypedValues:
             absent.append(~there[owner])
             limits = self.thresholds[z] if self.thresholds else None
             if limits is not None:
-                states = limits.nodes[t].states.astype(np.int64)
-                _, pairs = spans(form.pair_start[states], form.pair_start[states + 1])
-                allowed[pairs] &= limits.kappa[t] <= self.k
+                allowed[limits.layers[t].pairs(model_of(form))] &= limits.kappa[t] <= self.k
         reward = self.rows.expected(t, probability)
         for z, out in enumerate(absent):  # a type that cannot be there has no say
             reward[out, z] = 0.0
@@ -304,7 +312,8 @@ def _reached(graph: Graph, t: int) -> Ints:
     return states
 
 
-def _places(n_states: int, states: Ints) -> Ints:
+def places_of(n_states: int, states: Ints) -> Ints:
+    """Where each state is among some, -1 for the others."""
     place = np.full(n_states, -1, np.int64)
     place[states] = np.arange(states.size)
     return place

@@ -19,6 +19,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints, read_only
 from tether._foundation.arrow import Tabular
 from tether._foundation.checks import whole_number
+from tether._foundation.markup import facts
 from tether._foundation.rounding import gain_of
 from tether._foundation.writing import written
 from tether._version import __version__
@@ -79,6 +80,10 @@ class _Saved(Tabular):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.table,)
+
+    def _repr_html_(self) -> str:
+        said = [(name, value) for name, value in self.settings.items() if not isinstance(value, list | dict)]
+        return facts([(name, value) for name, value in said if value is not None])
 
     def _column(self, name: str) -> Ints:
         column: Ints = self.table[name].to_numpy()
@@ -293,4 +298,4 @@ def is_sound(table: Any, kind: str) -> bool:
     settings = msgspec.json.decode(metadata[_SETTINGS])
     if not isinstance(settings, dict) or settings.get("kind") != kind or settings.get("format") != _FORMAT:
         return False
-    return _checksum(table, metadata, kind) == metadata[_CHECKSUM]
+    return bool(_checksum(table, metadata, kind) == metadata[_CHECKSUM])

@@ -417,7 +417,9 @@ def tether(
     advisable: Advisable | None = None,
 ) -> TetherRecord:
     """The question under a rule, a test of influence and an objective, checked; see `CounterfactualMDP.tether`."""
-    test = make_influence(influence)
-    question = TetherRecord(cf, make_rule(rule, test), test, make_property(objective), bool(minimise), advisable)
+    test = make_influence(influence, cf.mdp)
+    question = TetherRecord(
+        cf, make_rule(rule, test, cf.mdp), test, make_property(objective), bool(minimise), advisable
+    )
     asked(cf, question.objective, question.minimise)  # raises if something is wrong with it
     return question

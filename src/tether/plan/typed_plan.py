@@ -68,12 +68,11 @@ def typed_values(
     limits: list[Any] = []
     if k is not None:
         for one, share in zip(cf.by_type.values(), cf.shares, strict=True):
-            found = tether(one, rule, influence, objective, minimise).thresholds()
-            limits.append(found if share > above else None)
+            limit = tether(one, rule, influence, objective, minimise).thresholds()
+            limits.append(limit if share > above else None)
     found = worlds(cf, objective, minimise)
     graphs, models = [one.graph for one in found], [one.mdp for one in found]
-    k = 0 if k is None else k
-    return TypedValues(models, graphs[0].observation, cf.shares, m, graphs, limits, k, every_m)
+    return TypedValues(models, graphs[0].observation, cf.shares, m, graphs, limits, k or 0, every_m)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -140,7 +139,10 @@ class TypedPlanRecord:
         root = found.best(0, start, m, shares)
         value = float(shares @ found.vectors(0, start, m)[root])
         observed = float(shares @ [model_return(mdp, found.seen) for mdp in found.models])
-        most = value if found.exact else max(value, _seeing(cf, found, k, m, rule, influence, objective, minimise))
+        most = value
+        if not found.exact:
+            seeing = _seeing(cf, found, k, m, rule, influence, objective, minimise)
+            most = max(value, min(seeing, value + found.lost))
         numbers = sign * value, sign * observed, sign * most
         return cls(cf, T + 1 if limit is None else limit, m, *numbers, found.exact, objective, minimise, found, root)
 
@@ -230,7 +232,7 @@ class TypedPlanRecord:
             {Node(self.vectors.start, self.m, self.root): np.ones(len(self.vectors.models))}
         ]
         for t in range(self.cf.T):
-            rows, onward = self.vectors.step(t), {}
+            rows, onward = self.vectors.step(t), dict[Node, Any]()
             mdp = self.vectors.models[0]
             for node, mass in found[-1].items():
                 choice = self.vectors.choice(t, *node)
@@ -379,4 +381,4 @@ def _steps(cf: TypedRecord, about: Mapping[str, Any]) -> list[int]:
         np.unique(np.concatenate([*tether(one, **asked_for).thresholds().kappa, [1, cf.T + 1]]))
         for one in cf.by_type.values()
     ]
-    return np.unique(np.concatenate(kappa)).tolist()
+    return [int(k) for k in np.unique(np.concatenate(kappa))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -208,7 +208,7 @@ class TypedRecord:
         return self._mixed(weights, {name: mdp.row(state, action) for name, mdp in self.types.models.items()})
 
     def _mixed(self, weights: Mapping[str, float], rows: Mapping[str, Any]) -> tuple[tuple[Any, ...], Floats]:
-        states, total = next(iter(self.types.models.values())).states, {}
+        states, total = next(iter(self.types.models.values())).states, dict[int, float]()
         for name, (after, chances) in rows.items():
             for j, chance in zip(after, chances, strict=True):
                 place = states.find(j)
@@ -251,10 +251,6 @@ class TypedRecord:
 
     def _time(self, t: int) -> int:
         return next(iter(self.by_type.values())).time(t)
-
-    def at_prior(self, prior: Mapping[str, float]) -> TypedRecord:
-        """The same episode with another prior."""
-        return replace(self, types=Types(self.types.models, prior))
 
     def __repr__(self) -> str:
         shares = ", ".join(f"{name} {percent(share)}" for name, share in self.posterior.items())

@@ -20,6 +20,7 @@ import numpy as np
 from tether._foundation.arrays import Flags, Floats, Ints, read_only
 from tether._foundation.arrow import NameColumn
 from tether._foundation.checks import whole_number
+from tether._foundation.markup import Displayed
 from tether.conditioning.edited_rows import spans
 from tether.conditioning.layers import expand
 from tether.core.batch import Reached
@@ -38,7 +39,7 @@ __all__ = ["CounterfactualRows", "Unfolded", "rows_of", "rows_table", "unfolded"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CounterfactualRows:
+class CounterfactualRows(Displayed):
     """Every row of a counterfactual MDP that s_0 can reach, entry by entry, in the indices of the model.
 
     Attributes
@@ -273,9 +274,9 @@ def _as_model(
         terminal=["done"] if done else [names[end] for end in ends.tolist()],
         tolerance=1e-6,
     )
-    return Unfolded(
-        states, mdp.actions, form, None if done else read_only(np.where(is_end, final, 0.0)), mdp.discount / discount
-    )
+    if done:
+        return Unfolded(states, mdp.actions, form, None, 1.0)
+    return Unfolded(states, mdp.actions, form, read_only(np.where(is_end, final, 0.0)), mdp.discount)
 
 
 def _states(found: Thresholds, here: list[Ints], most: int) -> Ints:

@@ -14,7 +14,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether._foundation.arrow import Tabular
-from tether._foundation.markup import html_table, paragraphs
+from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.words import counted, percent, shown, three_digits
 from tether.errors import Problem, QueryError
 from tether.evaluation.review import horizons, review_batch
@@ -38,7 +38,7 @@ _Z = 1.6448536269514722
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedGroup:
+class ComparedGroup(Displayed):
     """One group: means per episode, each with its 90 % interval (mean, low, high).
 
     Attributes

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tether._foundation.markup import Displayed
 from tether.ruling.conditions import Condition, read_condition
 
 __all__ = ["Rule", "rule"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Displayed):
     """One rule for everybody; made by `tether.rule`, or found by `tether.rules`.
 
     Attributes

@@ -12,7 +12,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether._foundation.arrow import Tabular
-from tether._foundation.markup import html_table, paragraphs
+from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.rounding import ROUNDING
 from tether._foundation.words import average, counted, percent, three_digits
 from tether.conditioning.model_sets import hidden_causes_in_words
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["EvaluatedRule", "RulePolicy", "RulesRecord", "range_in_words", "whole"]
 
 
-class RulePolicy:
+class RulePolicy(Displayed):
     """Usual practice with rules, as a policy: for `MDP.evaluate`, `CounterfactualMDP.evaluate` and ``audit(policy=)``.
 
     About an episode it is "as recorded, except the rules": the recorded action where the episode was, changed by the
@@ -80,7 +80,7 @@ class RulePolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluatedRule:
+class EvaluatedRule(Displayed):
     """A rule with its numbers, for everyone in a log whom it touches.
 
     Numbers of episodes are expected numbers. Those named ``…_low`` and ``…_high`` hold under every causal model in
@@ -194,7 +194,7 @@ class EvaluatedRule:
         return self.helped - self.harmed
 
     def sentences(self) -> list[str]:
-        """The rule, whom it helps and harms, what changes on average, the held-out check, hidden reasons."""
+        """The rule, whom it helps and harms, what it changes on average, the held-out check, hidden reasons."""
         return [str(self.rule), *self.split(), *self.means(), *self.check(), *self.hidden()]
 
     def split(self) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tether._foundation.words import average, counted, percent, three_digits
+from tether._foundation.words import counted, percent, three_digits
 from tether._foundation.writing import written
 from tether._version import __version__
 from tether.errors import QueryError
@@ -125,14 +125,21 @@ def _table(rules: RulesRecord) -> dict[str, Any]:
     rows = []
     for one in rules:
         held = three_digits(one.held_out_gain) if one.held_out else "–"
-        ends = (average(one.saved), average(one.lost)) if one.bad else ("–", "–")
-        numbers = (f"{one.touched:,}", three_digits(one.gain), average(one.helped), average(one.harmed), *ends, held)
+        ends = (whole(one.saved), whole(one.lost)) if one.bad else ("–", "–")
+        numbers = (
+            f"{one.touched:,}",
+            three_digits(one.gain),
+            whole(one.helped),
+            whole(one.harmed),
+            *ends,
+            held,
+        )
         rows.append((str(one.rule), *numbers))
     return {"title": "The rules that were replayed, best first", "columns": columns, "rows": rows}
 
 
 def _overview(rules: RulesRecord) -> _Picture:
-    label = "; ".join(f"{one.rule} helped {average(one.helped)}, harmed {average(one.harmed)}" for one in rules)
+    label = "; ".join(f"{one.rule} helped {whole(one.helped)}, harmed {whole(one.harmed)}" for one in rules)
     return _Picture("Helped and harmed", drawing(inline_svg(plot_rules(rules), "rules", label)))
 
 

@@ -71,7 +71,7 @@ def command_line(answer: EpisodeAnswer) -> list[str]:
     plan = answer.plan
     limits = ["-k", str(plan.k), "-m", str(plan.m)]
     if plan.rule != "definition":
-        limits += ["--rule", plan.rule]
+        limits += ["--rule", str(plan.rule)]
     if plan.influence != Support():
         limits += ["--influence", on_the_command_line(plan.influence)]
     if plan.objective is not None:

@@ -71,6 +71,7 @@ class Body:
     state: int = -1
     choices: int = 0
     has_rewards: bool = False
+    has_nameless_rewards: bool = False
     half_comments: list[tuple[int, str]] = field(default_factory=list)
 
     def read(self, at: int, text: str) -> None:
@@ -158,7 +159,15 @@ class Body:
     def _reward(self, part: str) -> float:
         """The reward of the wanted reward model in a list, ``[0, 1.5]``; a reward model may have no name."""
         words = part[1:-1].split(",")
-        if len(words) != max(len(self.header.rewards), 1):
+        named = len(self.header.rewards)
+        if self.reward is not None and len(words) == named + 1 > 1:  # Storm writes an empty name, wherever it belongs
+            if not self.has_nameless_rewards:
+                fix = 'give it one: rewards "name" in PRISM\'s language; or reward_model=False, for no rewards'
+                what = "one of the reward models has no name, and which one cannot be told"
+                self.complaints.add(what, line=self.header.line, fix=fix)
+            self.has_nameless_rewards = True
+            return 0.0
+        if len(words) != max(named, 1) and self.reward is not None:
             n_models = counted(len(self.header.rewards), "reward model")
             raise ValueError(f"{counted(len(words), 'reward')} in {quoted(part)}, but there are {n_models}")
         numbers = [self._number(word.strip()) for word in words]

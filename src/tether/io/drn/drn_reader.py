@@ -98,6 +98,8 @@ def _reward_index(file: str, header: DrnHeader, wanted: Wanted) -> int | None:
             fix = f"say which is meant, reward_model={header.rewards[0]!r}, or False for none"
             raise QueryError(Problem(what, file=file, fix=fix, argument="reward_model"))
         return 0
+    if not wanted and not header.rewards:  # the only one, which has no name
+        return 0
     if wanted not in header.rewards:
         there = f"it has {name_list(header.rewards)}" if header.rewards else "it has none with a name"
         raise QueryError(Problem(f"the file has no reward model {wanted!r}; {there}", file=file, value=wanted))

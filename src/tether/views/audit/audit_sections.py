@@ -99,8 +99,12 @@ def _cards(audit: AuditRecord) -> list[Card]:
         only = summary.hindsight_only
         cards.append(Card("Hindsight only", f"{only:,}", "a gain that nobody could know of", "hindsight"))
         cards.append(
-            Card("Nothing to gain", f"{answered - some:,}", f"{percent((answered - some) / answered)} of them")
+            Card(
+                "Nothing to gain", f"{summary.ended - some:,}", f"{percent((summary.ended - some) / answered)} of them"
+            )
         )
+    if summary.worse_ends:
+        cards.append(Card("Return against outcome", f"{summary.worse_ends:,}", "more return, a worse end", "worse-end"))
     if is_certified(audit.question) and some:
         cards.append(Card("Could do harm", f"{harm:,}", "under another causal model", "harm"))
     return cards
@@ -224,9 +228,12 @@ def _spread(gain: Floats) -> Drawing:
 def _helped(audit: AuditRecord) -> list[dict[str, Any]]:
     """For each observed outcome: how many episodes, and in how many something is gained or lost."""
     rows: list[dict[str, Any]] = []
-    for name, helped in audit.summary.outcomes.items():
+    summary = audit.summary
+    for name, helped in summary.outcomes.items():
         all_of, some, worse = helped.episodes, helped.gained, helped.lost
         same = all_of - some - worse
+        if name == NO_OUTCOME and summary.unfinished:
+            continue  # they are told apart: a sentence says how many there are
         rows.append(
             {
                 "name": outcome_in_words(audit.mdp, name),
@@ -276,17 +283,11 @@ def _pairs(audit: AuditRecord) -> list[dict[str, Any]]:
             kept[0] += one["mistakes"]
             kept[1] += 1
             kept[2] += one["mistakes"] * one["mean_cost"]
-    rows = [
-        {
-            "done": done,
-            "best": best,
-            "mistakes": int(many),
-            "states": counted(int(states), "state"),
-            "cost": cost / many,
-        }
-        for (done, best), (many, states, cost) in found.items()
+    costliest = sorted(found.items(), key=lambda item: -item[1][2])[:_DECISIONS]
+    return [
+        {"done": done, "best": best, "mistakes": int(n), "states": counted(int(states), "state"), "cost": cost / n}
+        for (done, best), (n, states, cost) in costliest
     ]
-    return sorted(rows, key=lambda row: -row["mistakes"] * row["cost"])[:_DECISIONS]
 
 
 def _changes(audit: AuditRecord) -> list[dict[str, Any]]:

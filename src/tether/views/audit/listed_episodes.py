@@ -63,6 +63,8 @@ def _columns(audit: AuditRecord, nouns: Nouns) -> list[tuple[str, str, str]]:
             found += [(f"about this {nouns.episode}", "share", "about_episode")]
     if is_certified(question):
         found.append(("holds?", "text", "verdict"))
+    if audit.placebo is not None:
+        found += [("least seen", "whole", "least_seen")]
     if question["draws"]:
         found += [("credible interval", "interval", "credible_low")]
     return found
@@ -102,6 +104,7 @@ def _kinds(one: dict[str, Any]) -> list[str]:
     """Which cards show an episode: mistake, hindsight, harm; gain and loss of a policy."""
     gain, mistaken = one["gain"] or 0.0, one["largest_mistake"] is not None
     kinds = {"mistake": mistaken, "hindsight": gain > 0 and not mistaken, "harm": one["verdict"] == "could do harm"}
+    kinds["worse-end"] = bool(one["worse_end"]) and gain > 0
     return [name for name, holds in {**kinds, "gain": gain > 0, "loss": gain < 0}.items() if holds]
 
 

@@ -7,7 +7,7 @@
   const sort = document.getElementById("sort"), more = document.getElementById("more");
   const cards = [...document.querySelectorAll("button.card[data-show]")], page = matchMedia("(max-width: 46rem)").matches ? 10 : 25;
   let most = page;
-  const shown = document.getElementById("shown");
+  const shown = document.getElementById("shown"), nouns = shown.dataset.nouns;
   const words = new Intl.Collator(undefined, { numeric: true });
   const numbers = new Set(["number", "whole", "interval"]);
 
@@ -47,7 +47,7 @@
     }
     more.hidden = count <= most;
     more.textContent = `${page} more`;
-    shown.textContent = count === rows.length ? `${count} episodes` : `${count} of ${rows.length} episodes`;
+    shown.textContent = count === rows.length ? `${count} ${nouns}` : `${count} of ${rows.length} ${nouns}`;
   }
 
   heads.forEach((head, column) => {

@@ -1,0 +1,94 @@
+"""``tether explain`` for somebody whose type was never recorded."""
+
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+from commands import json_of, words
+
+import tether
+from tether.cli import main
+from tether.io.models import write_model
+from tether.io.paths import write_path
+
+
+def ward(dies):
+    rows = [("sick", "wait", "dead", dies), ("sick", "wait", "sick", 0.9 - dies), ("sick", "wait", "well", 0.1)]
+    rows += [("sick", "treat", "dead", 0.3), ("sick", "treat", "well", 0.7)]
+    mdp = tether.MDP.from_table(*zip(*rows, strict=True), terminal=["dead", "well"])
+    return mdp.with_objective(final_reward={"well": 1.0, "sick": 0.8})
+
+
+@pytest.fixture
+def clinic(tmp_path):
+    types = tether.Types(
+        {"diabetic": ward(0.6), "not diabetic": ward(0.05)}, prior={"diabetic": 0.2, "not diabetic": 0.8}
+    )
+    path = tether.Path(["sick", "sick", "dead"], ["wait", "wait"])
+    types.save(tmp_path / "types")
+    write_path(path, tmp_path / "path.csv")
+    return types, path, tmp_path
+
+
+def test_a_directory_of_types(clinic):
+    types, path, folder = clinic
+    answer = json_of("explain", folder / "types", folder / "path.csv", "-m", 2)
+    plan = tether.counterfactual(types, path).plan(m=2)
+    assert (answer["value"], answer["exact"], answer["posterior"]) == (plan.value, True, plan.cf.posterior)
+    assert answer["sentences"] == plan.explain().sentences(str)
+    assert answer["steps"][0]["planned"] == "treat"
+    said = words("explain", folder / "types", folder / "path.csv")
+    assert "What happened makes diabetic 51 % likely; before it was 20 %." in said
+    assert "P(diabetic)" in said
+
+
+def test_types_from_files_with_another_prior(clinic):
+    types, path, folder = clinic
+    for name, mdp in types.models.items():
+        write_model(replace(mdp, final_reward=None), folder / f"{name}.csv")
+    options = [f"--type={name}={folder / name}.csv" for name in types.models]
+    options += ["--prior", "diabetic=0.5", "--prior", "not diabetic=0.5"]
+    options += ["--final-reward", "well=1", "--final-reward", "sick=0.8"]
+    answer = json_of("explain", *options, folder / "path.csv", "-k", 2)
+    other = tether.Types(types.models, prior={"diabetic": 0.5, "not diabetic": 0.5})
+    assert answer["value"] == pytest.approx(tether.counterfactual(other, path).plan(k=2).value, abs=1e-12)
+
+
+def test_a_saved_prior_by_first_state_is_read_again(clinic):
+    types, _, folder = clinic
+    by_state = tether.Types(types.models, {"diabetic": {"sick": 0.3}, "not diabetic": {"sick": 0.7}})
+    by_state.save(folder / "other")
+    read = tether.io.read_types(folder / "other")
+    assert read.prior("sick") == by_state.prior("sick")
+    assert read.by_first_state
+    assert tether.io.read_types(folder / "other", prior={"diabetic": 1.0, "not diabetic": 0.0}).prior(None)
+    with pytest.raises(tether.FileError, match="this is a file"):
+        types.save(folder / "path.csv")
+    with pytest.raises(tether.FileError, match="no such directory"):
+        tether.io.read_types(folder / "nowhere")
+    (folder / "other" / "types.json").write_text("{}")
+    with pytest.raises(tether.FileError, match="not a list of types"):
+        tether.io.read_types(folder / "other")
+    (folder / "empty").mkdir()
+    with pytest.raises(tether.FileError, match="no models of types"):
+        tether.io.read_types(folder / "empty")
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["types", "path.csv", "--draws", "5"], "--draws is not for types"),
+        (["types"], "expected PATH alone after --type"),
+        (["--type", "diabetic", "path.csv"], "expected NAME=MODEL"),
+        (["--type", "a=case:toy", "path.csv"], "how likely is each type?"),
+        (["case:toy", "--prior", "a=1"], "--prior is about types"),
+        (["types", "path.csv", "--prior", "a"], "expected NAME=SHARE"),
+        (["types", "path.csv", "--prior", "a=1"], "prior must name the types"),
+    ],
+)
+def test_what_is_refused(clinic, options, why, monkeypatch):
+
+    monkeypatch.chdir(clinic[2])
+    done = CliRunner().invoke(main, ["explain", *options])
+    assert done.exit_code != 0
+    assert why in " ".join((done.output + str(done.stderr)).split())
