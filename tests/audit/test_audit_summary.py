@@ -1,5 +1,6 @@
 """What the table of episodes comes to: the same from a table and from its file, part by part, as from its rows."""
 
+from collections import Counter
 from statistics import fmean, stdev
 
 import numpy as np
@@ -25,6 +26,7 @@ ROWS = st.lists(
             "gamma_star": st.none() | st.sampled_from([1.0, 2.5, float("inf")]),
             "verdict": st.sampled_from([None, "holds", "could do harm"]),
             "worse_end": st.sampled_from([None, True, False]),
+            "changes": st.sampled_from([None, [], [{"observed_action": "wait", "advised_action": "treat"}]]),
             "value": NUMBERS,
             "model_value": NUMBERS,
             "problem": st.sampled_from([None, "row 3: a gap"]),
@@ -41,6 +43,8 @@ def both(rows, folder):
     names = (
         "observed outcome mistakes claimed gain guaranteed_gain gamma_star verdict worse_end value model_value problem"
     )
+    actions = pa.struct({"observed_action": pa.string(), "advised_action": pa.string()})
+    columns["changes"] = pa.array([row["changes"] for row in rows], pa.list_(actions))
     for name in names.split():
         columns[name] = pa.array([row[name] for row in rows], KINDS.get(name, pa.float64()))
     actions = pa.struct([("observed_action", pa.string()), ("advised_action", pa.string())])
@@ -61,6 +65,8 @@ def test_the_summary_is_that_of_the_rows(tmp_path_factory, rows, apart):
     for found in both(rows, tmp_path_factory.mktemp("rows")):
         summary = summarize(found, apart=apart)
         assert summary.unfinished == len(rows) - len(ended)
+        changed = [row["verdict"] or "" for row in gained if row["changes"]]
+        assert [dict(one.verdicts) for one in summary.changed] == ([Counter(changed)] if changed else [])
         assert summary.worse_ends == sum(bool(row["worse_end"]) for row in gained)
         assert (summary.episodes, len(found)) == (len(rows), len(rows))
         assert summary.answered == sum(row["problem"] is None for row in rows)
