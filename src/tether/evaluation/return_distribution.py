@@ -14,6 +14,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, read_only
 from tether._foundation.arrow import Tabular
 from tether._foundation.checks import finite_number
+from tether._foundation.markup import Displayed
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import counted
 from tether.errors import Problem, QueryError
@@ -29,7 +30,7 @@ _MOST = 500_000
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ReturnDistribution(Tabular):
+class ReturnDistribution(Tabular, Displayed):
     """The values that a return can have, ascending, and their probabilities.
 
     Attributes

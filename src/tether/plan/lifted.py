@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Ints
+from tether._foundation.markup import Displayed
 from tether.errors import Problem, QueryError
 from tether.influence.one_step import influenced_pairs
 from tether.model.model_record import ModelRecord
@@ -24,7 +25,7 @@ __all__ = ["LiftedPlan"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LiftedPlan:
+class LiftedPlan(Displayed):
     """A plan that is followed in another model; made by `Plan.on`.
 
     Attributes

@@ -19,6 +19,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints, read_only
 from tether._foundation.arrow import Tabular
 from tether._foundation.checks import whole_number
+from tether._foundation.markup import Displayed
 from tether._foundation.rounding import gain_of
 from tether._foundation.writing import written
 from tether._version import __version__
@@ -86,7 +87,7 @@ class _Saved(Tabular):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SavedPlan(_Saved):
+class SavedPlan(_Saved, Displayed):
     """A plan without its model: what it was asked, what it promises, and what it does; small to save and to send.
 
     Attributes
@@ -152,7 +153,7 @@ class SavedPlan(_Saved):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SavedSweep(_Saved):
+class SavedSweep(_Saved, Displayed):
     """The values for every k and m without the model; small to save and to send.
 
     Attributes
