@@ -69,10 +69,13 @@ def time_for(function: Callable[[], Any], seconds: float, least: int = 3, most: 
 
 
 def anew(cf: Any, rule: Any = "definition") -> Any:
-    """The tethered question asked anew: nothing is kept from the run before, as `CounterfactualMDP` would."""
+    """The tethered question asked anew: κ and sweeps of the run before are forgotten, conditioning is not."""
     from tether.plan.tether_record import tether
 
-    return tether(cf, rule, "support")
+    question = tether(cf, rule, "support")
+    question._kept.thresholds.clear()
+    question._kept.sweeps.clear()
+    return question
 
 
 def slope(sizes: Sequence[float], times: Sequence[float]) -> float:

@@ -67,8 +67,12 @@ def _cost_of_folds(truth: h.Hospital, patients: int) -> Result:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hospitals", type=int, default=24)
+    parser.add_argument("--intervals", action="store_true", help="only how often intervals of audits hold the truth")
     parser.add_argument("--audits", action="store_true", help="only what audits claim, of five hospitals each")
     chosen = parser.parse_args()
+    if chosen.intervals:
+        print_intervals(range(120, 123))
+        return
     if chosen.audits:
         print_audits(range(FRESH, FRESH + min(5, chosen.hospitals)))
         return
@@ -124,6 +128,20 @@ def print_audits(seeds: range) -> None:
                 rows.append((found.claimed.mean(), found.true.mean(), plain.mean(), nothing.mean()))
             means = " | ".join(f"{number:.4f}" for number in np.mean(rows, axis=0))
             print(f"| {name} | {patients:,} | {means} |", flush=True)
+
+
+def print_intervals(seeds: range) -> None:
+    """How often the 90 % intervals of audits contain the true gain of the plans that change something."""
+    print("| patients | plans | intervals cover |")
+    print("|---|---|---|")
+    for patients in (500, 1000, 4000):
+        covered: list[bool] = []
+        for seed in seeds:
+            truth = h.hospital(seed, EFFECTS["middling"])
+            found = h.audited(truth, h.log_of(truth, patients, seed), 64, draws=40)
+            inside = (found.low <= found.true) & (found.true <= found.high)
+            covered += inside[np.abs(found.claimed) > 1e-9].tolist()
+        print(f"| {patients:,} | {len(covered)} | {np.mean(covered):.0%} |", flush=True)
 
 
 def planned(patients: int, seed: int) -> list[float]:

@@ -65,7 +65,7 @@ PUBLIC = [
 
 RECORDS = sorted(name for name in vars(tether.records) if name[0].isalpha())
 
-CASES = ["Case", "IcuSepsisCase", "epidemic", "grid_world", "icu_sepsis", "sepsis", "toy", "ward"]
+CASES = ["Case", "IcuSepsisCase", "epidemic", "grid_world", "icu_sepsis", "sepsis", "toy", "twelve_states", "ward"]
 
 
 def test_the_public_names():

@@ -8,10 +8,11 @@ May import: evaluation, and what it may.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
+from tether._foundation.checks import random_generator, whole_number
 from tether._foundation.kinds_of_records import Shown
 from tether.model.form import TOLERANCE, Form
 from tether.model.from_arrays import form_from_arrays
@@ -23,6 +24,7 @@ from tether.model.properties import Property
 
 if TYPE_CHECKING:
     from tether.evaluation.evaluate import Evaluation
+    from tether.observation.episodes import Episodes
     from tether.observation.path import Path
     from tether.plan.solution import Solution
 
@@ -258,9 +260,38 @@ class MDP(Shown, ModelRecord):
 
         return solve(self, steps, objective, minimise)
 
+    @overload
     def simulate(
-        self, policy: Any, steps: int | None = None, *, start: Any = None, rng: Any = None, noise: float = 0.0
-    ) -> Path:
+        self,
+        policy: Any,
+        steps: int | None = None,
+        *,
+        n: None = None,
+        start: Any = None,
+        rng: Any = None,
+        noise: float = 0.0,
+    ) -> Path: ...
+    @overload
+    def simulate(
+        self,
+        policy: Any,
+        steps: int | None = None,
+        *,
+        n: int,
+        start: Any = None,
+        rng: Any = None,
+        noise: float = 0.0,
+    ) -> Episodes: ...
+    def simulate(
+        self,
+        policy: Any,
+        steps: int | None = None,
+        *,
+        n: int | None = None,
+        start: Any = None,
+        rng: Any = None,
+        noise: float = 0.0,
+    ) -> Path | Episodes:
         """Draw one episode of the plain model: an observed path for trying things out.
 
         Parameters
@@ -269,6 +300,8 @@ class MDP(Shown, ModelRecord):
             See `tether.plan.policy`.
         steps : int, optional
             As in `solve`.
+        n : int, optional
+            How many episodes to draw, as `tether.Episodes`; by default one, as a `tether.Path`.
         start : hashable, optional
             The state in which it starts; by default the only state with the label ``init``, or else the first of the
             model. If several states have that label, one must be given.
@@ -281,10 +314,21 @@ class MDP(Shown, ModelRecord):
         >>> import tether
         >>> tether.cases.grid_world().mdp.simulate("optimal", 6, rng=0, noise=0.1)
         <Path: 6 steps, 0 –'down'→ 4 –'right'→ 0 … –'right'→ 8>
+        >>> len(tether.cases.grid_world().mdp.simulate("random", 6, n=10, rng=0))
+        10
         """
         from tether.evaluation.plain import simulate
 
-        return simulate(self, policy, steps, start=start, rng=rng, noise=noise)
+        about: Any = {"start": start, "noise": noise}
+        if n is None:
+            return simulate(self, policy, steps, rng=rng, **about)
+        from tether.observation.episodes import Episodes
+
+        if isinstance(policy, str) and policy == "optimal":
+            policy = self.solve(steps)  # once for all
+        generator = random_generator(rng)
+        drawn = [simulate(self, policy, steps, rng=generator, **about) for _ in range(whole_number("n", n, 1))]
+        return Episodes.from_paths(drawn)
 
     def evaluate(
         self, policy: Any, steps: int | None = None, *, start: Any = None, objective: Property | None = None

@@ -19,7 +19,14 @@ from tether.views.figures import plot_lines
 from tether_reproduce.exact_rows import Floats, Ints
 from tether_reproduce.findings import Comparison, Figure, Section, Table
 from tether_reproduce.published import published
-from tether_reproduce.types_of_patients import Beside, compare_policies, first_states, shares_table, types_of
+from tether_reproduce.types_of_patients import (
+    Beside,
+    compare_policies,
+    first_states,
+    one_change_table,
+    shares_table,
+    types_of,
+)
 
 __all__ = ["hidden_section", "mixed_model"]
 
@@ -104,7 +111,7 @@ def hidden_section() -> Section:
             f"other seeds, the conclusion {_other_seeds(full, mixed, name)}."
         )
         beside[name] = [_beside(full, mixed, types, _path(full, name, s, s)) for s in starts]
-    tables.append(shares_table(beside))
+    tables += [shares_table(beside), one_change_table(full, mixed, types)]
     text.append(_of_types(beside))
     text.append(
         "The paths are ours, drawn with a fixed seed. So the values cannot be compared with the published ones, but the "

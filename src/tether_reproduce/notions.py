@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 import tether
 from tether.influence.one_step import Support, influenced_pairs
-from tether_reproduce.findings import Section, Table
+from tether_reproduce.findings import Figure, Section, Table
 from tether_reproduce.sweep_tables import RULES, first_improvement
 
-__all__ = ["notions_section", "twelve_states"]
-
-
-def twelve_states(far: float = 0.01) -> tether.cases.Case:
-    """The twelve-state example; ``far`` is the probability of the transition that leads far away, s3 to s7.
-
-    The paper gives the graph and the row of s3 (0.9, 0.09, 0.01); the other rows are uniform here, and the choice at
-    s0 is between two actions.
-    """
-    rows = [
-        ("s0", "a0", {"s2": 1.0}),
-        ("s0", "a1", {"s3": 1.0}),
-        ("s1", "a0", {"s3": 0.5, "s4": 0.5}),
-        ("s2", "a0", {"s5": 1.0}),
-        ("s3", "a0", {"s5": 0.9 * (1 - far) / 0.99, "s6": 0.09 * (1 - far) / 0.99, "s7": far}),
-        ("s4", "a0", {"s7": 1.0}),
-        ("s5", "a0", {"s8": 0.5, "s9": 0.5}),
-        ("s6", "a0", {"s9": 0.5, "s10": 0.5}),
-        ("s7", "a0", {"s11": 1.0}),
-        *((f"s{i}", "a0", {f"s{i}": 1.0}) for i in range(8, 12)),
-    ]
-    columns = [(s, a, after, chance) for s, a, row in rows for after, chance in row.items()]
-    mdp = tether.MDP.from_table(*zip(*columns, strict=True), states=[f"s{i}" for i in range(12)])
-    return tether.cases.Case("twelve states", mdp, {"observed": tether.Path(["s0", "s2", "s5", "s9"], ["a0"] * 3)})
+__all__ = ["notions_section"]
 
 
 def notions_section() -> Section:
@@ -45,14 +24,30 @@ def notions_section() -> Section:
         "On the case studies overlap of supports is necessary for influence, but not sufficient. The pairs counted under "
         "effective(0) are those whose probabilities the observation changes, and the observed pairs themselves.",
     )
-    return Section("notions", "Notions of influence", text, tables=(_twelve_table(), _cases_table()))
+    return Section(
+        "notions", "Notions of influence", text, tables=(_twelve_table(), _cases_table()), figures=_figures()
+    )
+
+
+def _figures() -> tuple[Figure, ...]:
+    """The twelve states by class for k = 2, under the rule of the paper's figure and under its definition."""
+    case = tether.cases.twelve_states()
+    cf = tether.counterfactual(case.mdp, case.path)
+    return tuple(
+        Figure(
+            f"twelve-states-{rule}",
+            f"Twelve states, k = 2, rule {rule}, over the nominal transitions.",
+            partial(cf.plot, 2, rule=rule, rollout="nominal"),
+        )
+        for rule in ("published", "definition")
+    )
 
 
 def _twelve_table() -> Table:
     influences = (tether.tv(0.2), tether.tv(0.5), tether.effective(0))
     rows = []
     for far in (0.01, 0.1, 0.4):
-        case = twelve_states(far)
+        case = tether.cases.twelve_states(far)
         cf = tether.counterfactual(case.mdp, case.path)
         by_rule = [cf.why(0, "s0", "a1", k=2, rule=rule).needed for rule in RULES]
         by_test = [cf.why(0, "s0", "a1", k=2, influence=test).needed for test in influences]

@@ -14,7 +14,7 @@ import numpy as np
 import tether
 from tether_reproduce.findings import Table
 
-__all__ = ["PATIENTS", "Beside", "compare_policies", "first_states", "shares_table", "types_of"]
+__all__ = ["PATIENTS", "Beside", "compare_policies", "first_states", "one_change_table", "shares_table", "types_of"]
 
 PATIENTS = 60
 """How many starting states for each kind of path."""
@@ -109,3 +109,45 @@ def shares_table(found: dict[str, list[Beside]]) -> Table:
     rows.append(("mean probability of diabetes after the episode (0.2 before it)", *likely))
     columns = ("over starting states of diabetic patients", *(f"{name} policy" for name in found))
     return Table("In which share of the paths each claim holds", columns, tuple(rows))
+
+
+def one_change_table(full: tether.MDP, mixed: tether.MDP, types: tether.Types, n: int = 40) -> Table:
+    """One change for patients of both kinds: who advises what somebody who knows the type would?
+
+    Patients are drawn by seed, diabetic with the prior's probability, with six steps of the optimal policy in which half
+    of the actions are random.
+    """
+    rng, half = np.random.default_rng(_SEED), full.n_states // 2
+    sick = [state - half for state in first_states(full, 200)]
+    same = {"posterior over types": 0, "mixed model": 0}
+    promised, true, known = dict.fromkeys(same, 0.0), dict.fromkeys(same, 0.0), 0.0
+    for i in range(n):
+        diabetic = bool(rng.random() < _SHARE["diabetic"])
+        start = int(rng.choice(sick)) + diabetic * half
+        path = full.simulate("optimal", 6, start=full.states[start], rng=i, noise=0.5)
+        seen = tether.Path([tuple(state)[1:] for state in path.states], path.actions)
+        knows = tether.counterfactual(full, path)
+        gains = {(row.t, row.action): row.gain or 0.0 for row in knows.decisions().rows}
+        best = max(gains.values())
+        known += best / n
+        of_mixed = tether.counterfactual(mixed, seen).decisions()
+        for name, rows in (
+            ("posterior over types", tether.counterfactual(types, seen).decisions().rows),
+            ("mixed model", of_mixed.rows),
+        ):
+            chosen = max(rows, key=lambda row: row.gain or 0.0)
+            gain = gains[chosen.t, chosen.action] if (chosen.gain or 0.0) > 0.0 else 0.0
+            same[name] += abs(gain - best) <= 1e-9 * max(1.0, abs(best))
+            promised[name] += (chosen.gain or 0.0) / n
+            true[name] += gain / n
+    rows = [
+        (name, f"{same[name]} of {n}", f"{promised[name]:,.1f}", f"{true[name]:,.1f}", f"{known:,.1f}") for name in same
+    ]
+    columns = (
+        "advice by",
+        "as good as the change of one who knows",
+        "promised gain",
+        "true gain",
+        "gain of one who knows",
+    )
+    return Table(f"One change for {n} patients of both kinds", columns, tuple(rows))

@@ -372,3 +372,12 @@ def test_the_best_for_anyone_needs_no_look_at_what_is_out_of_reach(world, minimi
     assert np.array_equal(fast.changed, slow.changed)
     for one, other in zip(fast.occupancy, slow.occupancy, strict=True):
         assert np.array_equal(one, other)
+
+
+def test_many_episodes_at_once():
+    mdp = tether.cases.grid_world().mdp
+    log = mdp.simulate("optimal", 6, n=3, rng=4, noise=0.2)
+    generator = np.random.default_rng(4)
+    assert tuple(log.values()) == tuple(mdp.simulate("optimal", 6, rng=generator, noise=0.2) for _ in range(3))
+    with pytest.raises(tether.QueryError, match="n must be a whole number ≥ 1"):
+        mdp.simulate("random", 6, n=0)

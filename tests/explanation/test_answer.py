@@ -40,11 +40,12 @@ def test_the_four_parts_are_the_sentences():
     )
     assert answer.sure[-3].startswith("Where it was not chosen, in the other half of the log, such a plan is worth ")
     assert answer.sure[-1].startswith("In 90 % of them: the return ")
+    assert answer.first == ()
     sentences = [*answer.mistake, *answer.change, *answer.follows, *answer.episode, *answer.sure]
     assert explanation.sentences(str) == sentences
     data = explanation_data(explanation)
     assert data["sentences"][: len(sentences)] == sentences
-    parts = ("mistake", "change", "follows", "episode", "sure")
+    parts = ("first", "mistake", "change", "follows", "episode", "sure")
     assert data["answer"] == {part: list(getattr(answer, part)) for part in parts}
 
 

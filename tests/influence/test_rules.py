@@ -400,3 +400,30 @@ def test_a_path_longer_than_thresholds_are_stored_for(monkeypatch):
     assert corridor(4).cf.sweep(ms=[0]).sizes[0] == 5
     with pytest.raises(tether.QueryError, match=r"the path has 5 steps; influence is computed for up to 4"):
         corridor(5).cf.sweep()
+
+
+def test_the_smallest_model_in_which_the_algorithm_as_printed_breaks_the_definition():
+    """Two states, two actions, one step: all smaller models searched, none differs; the docs show one of this size."""
+    import itertools
+
+    import tether
+
+    def differs(n_states, n_actions, targets):
+        rows = [(s, a, targets[s][a], 1.0) for s in range(n_states) for a in range(n_actions)]
+        mdp = tether.MDP.from_table(*zip(*rows, strict=True), states=list(range(n_states)))
+        for s, a in itertools.product(range(n_states), range(n_actions)):
+            cf = tether.counterfactual(mdp, tether.Path([s, targets[s][a]], [a]))
+            needed = [
+                cf.why(0, s, b, k=1, rule=rule).needed for rule in ("definition", "printed") for b in range(n_actions)
+            ]
+            if needed[:n_actions] != needed[n_actions:]:
+                return True
+        return False
+
+    found = set()
+    for n_states, n_actions in ((1, 1), (1, 2), (1, 3), (2, 1), (2, 2)):
+        rows = itertools.product(range(n_states), repeat=n_actions)
+        for targets in itertools.product(list(rows), repeat=n_states):
+            if differs(n_states, n_actions, targets):
+                found.add((n_states, n_actions))
+    assert found == {(2, 2)}

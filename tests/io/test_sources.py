@@ -45,7 +45,7 @@ def test_a_case_has_its_paths_by_name():
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("case:epidemik", "there is no case 'case:epidemik'; there are case:toy, case:grid-world, .*; "
+        ("case:epidemik", "there is no case 'case:epidemik'; there are case:ward, case:toy, .*; "
                           "did you mean case:epidemic\\?"),
         ("case:", "there is no case 'case:'"),
         ("case:sepsis-bad", "the case sepsis has no path 'bad'; its paths are case:sepsis, case:sepsis-suboptimal"),

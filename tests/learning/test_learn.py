@@ -449,3 +449,17 @@ def test_kinds_are_kept_once_and_asked_about_with_an_example():
     clash = [tether.Path(["a", "a"], ["go"], outcome="b"), tether.Path(["b", "a"], ["go"])]
     with pytest.raises(tether.ModelError, match="the outcome 'b' has the name of a state"):
         tether.learn(gather_kinds(tether.Episodes.from_paths([path]) for path in clash))
+
+
+def test_a_dataframe_is_learned_from_as_its_file_would_be(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {"patient": [1, 1, 2, 2], "day": [0, 1, 0, 1], "state": ["a", "b", "a", "a"], "action": ["x", None, "x", None]}
+    )
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    columns = {"episode": "patient", "t": "day"}
+    one, other = (tether.learn(log, prior=1, columns=columns) for log in (frame, tmp_path / "log.csv"))
+    assert one.row("a", "x")[0] == other.row("a", "x")[0] == ("a", "b")
+    assert np.array_equal(one.row("a", "x")[1], other.row("a", "x")[1])
+    with pytest.raises(tether.QueryError, match="skip_broken is about files"):
+        tether.learn(frame, columns=columns, skip_broken=True)

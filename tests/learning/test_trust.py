@@ -47,13 +47,13 @@ def test_more_data_shows_more_of_what_is_there_and_claims_less_that_is_false(rea
     assert shown == sorted(shown)
     assert shown[-1] > 0.9
     wrong = [real[size].false / real[size].sure for size in SIZES]
-    assert all(share <= 0.05 for share in wrong)
-    assert wrong[-1] <= wrong[0]
+    assert all(share <= 0.01 for share in wrong)
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", [100, *SIZES])
 def test_intervals_of_advantages_cover_the_truth_as_often_as_they_say(size, real):
-    assert 0.8 <= real[size].covered <= 0.99
+    covered = real[size].covered if size in real else mean_claims(size, SEEDS)[0].covered
+    assert 0.8 <= covered <= 0.99
 
 
 @pytest.mark.parametrize("size", [500, 2000])

@@ -27,7 +27,6 @@ from tether_reproduce.findings import (
     summary,
 )
 from tether_reproduce.hidden_diabetes import mixed_model
-from tether_reproduce.notions import twelve_states
 from tether_reproduce.published import Expected, expected, published
 from tether_reproduce.sepsis_cases import component, load_table
 from tether_reproduce.study import CASES, Study, reproduce
@@ -220,7 +219,7 @@ def test_the_component_of_the_initial_state():
 
 
 def test_twelve_states_as_the_rules_see_them():
-    cf = conditioned(twelve_states())
+    cf = conditioned(tether.cases.twelve_states())
     needed = {rule: cf.why(0, "s0", "a1", k=2, rule=rule).needed for rule in ("definition", "published", "printed")}
     # The paper's figure leaves (s0, a1) out for k = 2; its definition allows it.
     assert needed == {"definition": 2, "published": 3, "printed": 3}

@@ -94,8 +94,8 @@ def test_one_decision_by_hand():
     chances = {"wait": {"well": 0.4, "dead": 0.6}, "treat": {"well": 0.8, "dead": 0.2}}
     rows = [("sick", did, after, chance) for did, row in chances.items() for after, chance in row.items()]
     mdp = tether.MDP.from_table(*zip(*rows, strict=True), reward=[1, 0, 1, 0], terminal=["well", "dead"])
-    seen = (("wait", "well", 28), ("wait", "dead", 42), ("treat", "well", 24), ("treat", "dead", 6))
-    log = [tether.Path(["sick", end], [did]) for did, end, n in seen for _ in range(n)]
+    counts = {("wait", "well"): 28, ("wait", "dead"): 42, ("treat", "well"): 24, ("treat", "dead"): 6}
+    log = [tether.Path(["sick", end], [did]) for (did, end), n in counts.items() for _ in range(n)]
     one = tether.evaluate_rules(mdp, log, [tether.rule("sick", instead_of="wait", do="treat")])[0]
     assert one.gain == pytest.approx(0.7 * 0.4)
 

@@ -121,7 +121,9 @@ class Batch:
             return found
 
         rewards = world.rewards
-        about = measure(problem, solved.choices, strength_of, rewards.at, rewards.by_entry).about[:, :, m]
+        about = measure(problem, solved.choices, strength_of, rewards.at, rewards.by_entry, with_std=False).about[
+            :, :, m
+        ]
         enough = _enough(values, observed, lengths)
         return _about_or(values, about, observed, lengths, enough)
 

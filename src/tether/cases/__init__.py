@@ -17,6 +17,7 @@ from tether.cases.grid_world import grid_world
 from tether.cases.icu_sepsis import IcuSepsisCase, icu_sepsis
 from tether.cases.sepsis import sepsis
 from tether.cases.toy import toy
+from tether.cases.twelve_states import twelve_states
 from tether.cases.ward import ward
 
-__all__ = ["Case", "IcuSepsisCase", "epidemic", "grid_world", "icu_sepsis", "sepsis", "toy", "ward"]
+__all__ = ["Case", "IcuSepsisCase", "epidemic", "grid_world", "icu_sepsis", "sepsis", "toy", "twelve_states", "ward"]

@@ -101,11 +101,13 @@ def measure(
     strength_of: StrengthsOf,
     reward_at: Callable[[int], Floats],
     by_entry: bool,
+    *,
+    with_std: bool = True,
 ) -> Measured:
     """Measure the plans of a solved problem (`tether.core.backward.solve` with ``keep``) for each k and m, in one pass.
 
     With fewer changes left than m, something was changed: all that follows counts. ``reward_at(t)`` has the rewards by
-    pair or by entry of the model.
+    pair or by entry of the model. Without ``with_std`` the standard deviations are not computed: they are NaN.
     """
     model, steps, layers = problem.model, problem.steps, problem.layers
     T, B, K, M = len(layers) - 1, len(steps), int(problem.ks.size), problem.m
@@ -127,10 +129,11 @@ def measure(
             worth = _Worth(reward_at(t), by_entry, strength_of(t, part, numbers), problem.final, problem.discount)
             _measure_layer(
                 model, part.nodes, part.edits, layers[t + 1].nodes, slots, worth, chosen.of_node[nodes], chosen.on_path,
-                width, width_after, before[nodes], after, observed, seen, outcome, path,
+                width, width_after, before[nodes], after, observed, seen, outcome, path, with_std,
             )  # fmt: skip
         after, width_after = before, width
-    return Measured(_ratio(path[..., _MOVED], path[..., _STEPS]), np.sqrt(path[..., 2]))
+    std = np.sqrt(path[..., 2]) if with_std else np.full(path.shape[:3], np.nan)
+    return Measured(_ratio(path[..., _MOVED], path[..., _STEPS]), std)
 
 
 _MOVED, _STEPS, _VALUE = 0, 1, 2
@@ -140,7 +143,7 @@ _MOVED, _STEPS, _VALUE = 0, 1, 2
 def _measure_layer(
     model: Model, nodes: Nodes, edits: Edits, after_nodes: Nodes, slots: Ints, worth: _Worth, choice: Ints,
     on_path: Ints, width: _Columns, width_after: _Columns, before: Floats, after: Floats, observed: Ints, seen: Ints,
-    outcome: Ints, path: Floats,
+    outcome: Ints, path: Floats, with_std: bool,
 ) -> None:  # fmt: skip
     """The numbers of each node for each k and c; and one step back on the observed path, for each k and m.
 
@@ -201,7 +204,7 @@ def _measure_layer(
                 if is_edited:
                     next_state, probability, moved = edit_next, edit_probability, strength[at]
                     start, stop = edit_start[row[at]], edit_start[row[at] + 1]
-                for turn in range(2):  # first the mean, then what differs from it
+                for turn in range(2 if with_std else 1):  # first the mean, then what differs from it
                     entry = row_start[x]
                     for i in range(start, stop):
                         gain = 0.0 if by_entry else reward[x]

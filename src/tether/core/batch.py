@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -42,7 +43,7 @@ class Model(NamedTuple):
         return int(self.pair_start.size) - 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Steps:
     """Observed steps of a batch; episode b has the steps ``start[b] … start[b + 1] - 1``.
 
@@ -68,7 +69,7 @@ class Steps:
     def __len__(self) -> int:
         return int(self.start.size) - 1
 
-    @property
+    @cached_property
     def lengths(self) -> Ints:
         """T_b of each episode."""
         return np.diff(self.start)
@@ -151,7 +152,7 @@ class Reached(ABC):
 
     @abstractmethod
     def uniform(self, near: Ints, kappa: Ints) -> Reached:
-        """This layer, or one with shorter rows if all nodes of the next layer have the same distance and κ."""
+        """Itself, or a layer with shorter rows if all nodes of the next layer have the same distance and κ."""
 
     @property
     def size(self) -> int:

@@ -19,7 +19,7 @@ import numba
 import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints, read_only
-from tether._kernels.jit import kernel, parallel_kernel, piece
+from tether._kernels.jit import kernel, parallel_kernel
 from tether._kernels.order import first_from
 from tether._kernels.parallel import CHUNKS, use_cores
 from tether.core.batch import Edits, Layer, Model, Nodes
@@ -75,8 +75,9 @@ class Numbers(NamedTuple):
 
     @property
     def width(self) -> int:
-        """How many numbers there are, and room for four more sums."""
-        return self.sized + self.n_ks * self.columns + 4
+        """How many numbers there are; if not one, a multiple of four, because sums are taken of four at a time."""
+        count = self.sized + self.n_ks * self.columns
+        return 1 if count == 1 else -(-count // 4) * 4
 
 
 class OnPath(NamedTuple):
@@ -127,7 +128,7 @@ def plan_layer(
     return _plan_nodes(*arrays, choice, path, 0, layer.size if with_nodes else 0, True)
 
 
-@piece
+@kernel
 def find_pair(model: Model, s: Any, action: Any) -> Any:
     """The number of an action among the pairs of a state, -1 if it is not available."""
     begin, end = model.pair_start[s], model.pair_start[s + 1]
@@ -140,7 +141,7 @@ def find_pair(model: Model, s: Any, action: Any) -> Any:
     return -1
 
 
-@piece
+@kernel
 def is_absorbing(model: Model, s: Any) -> Any:
     """Whether every action of a state leads back to it for certain."""
     for x in range(model.pair_start[s], model.pair_start[s + 1]):
@@ -150,7 +151,7 @@ def is_absorbing(model: Model, s: Any) -> Any:
     return model.pair_start[s] < model.pair_start[s + 1]
 
 
-@piece
+@kernel
 def is_change(model: Model, s: Any, number: Any, observed: Any) -> Any:
     """Whether a pair, by its number, changes the observed action; none does in an absorbing state without it."""
     if observed < 0 or model.pair_action[model.pair_start[s] + number] == observed:
@@ -165,21 +166,20 @@ def _sums(
 ) -> None:  # fmt: skip
     """Expectation under a row of each of the numbers ``low … width - 1`` of its successors, four at a time."""
     begin, end, shift = np.uint64(start), np.uint64(stop), np.uint64(base)  # unsigned: no test for negative indices
-    if width == 1:
-        one = 0.0
-        for i in range(begin, end):
-            one += probability[i] * after[successor(slots, shift, next_state[i]), np.uint64(0)]
-        total[0] = one
-        return
-    for c in range(np.uint64(low), np.uint64(width), np.uint64(4)):
+    is_direct = slots.size == 0
+    for c in range(np.uint64(low // 4 * 4), np.uint64(width), np.uint64(4)):
         one, two, three, four = 0.0, 0.0, 0.0, 0.0
         for i in range(begin, end):
-            j, p = successor(slots, shift, next_state[i]), probability[i]
+            j, p = shift + np.uint64(next_state[i]), probability[i]
+            if not is_direct:
+                j = np.uint64(slots[j])
             one += p * after[j, c]
-            two += p * after[j, c + np.uint64(1)]
-            three += p * after[j, c + np.uint64(2)]
-            four += p * after[j, c + np.uint64(3)]
-        total[c], total[c + np.uint64(1)], total[c + np.uint64(2)], total[c + np.uint64(3)] = one, two, three, four
+            if width > 1:
+                two += p * after[j, c + np.uint64(1)]
+                three += p * after[j, c + np.uint64(2)]
+                four += p * after[j, c + np.uint64(3)]
+        total[c] = one
+        total[c + np.uint64(1)], total[c + np.uint64(2)], total[c + np.uint64(3)] = two, three, four
 
 
 @kernel

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Ints
-from tether._kernels.jit import kernel, piece
+from tether._kernels.jit import kernel
 from tether._kernels.scratch import scratch_array
 from tether.core.batch import Nodes
 
@@ -38,7 +38,7 @@ def enter(after: Nodes, b: int, n_states: int, slots: Ints) -> None:
         slots[run * n_states + state[node]] = node
 
 
-@piece
+@kernel
 def successor(slots: Ints, base: Any, state: Any) -> Any:
     """The node of a state; ``base`` is its run times the number of states."""
     at = np.uint64(base) + np.uint64(state)  # unsigned: no test for negative indices

@@ -14,7 +14,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, read_only
 from tether._foundation.arrow import Tabular
 from tether._foundation.checks import finite_number
-from tether._foundation.markup import Displayed
+from tether._foundation.markup import html_table
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import counted
 from tether.errors import Problem, QueryError
@@ -30,7 +30,7 @@ _MOST = 500_000
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ReturnDistribution(Tabular, Displayed):
+class ReturnDistribution(Tabular):
     """The values that a return can have, ascending, and their probabilities.
 
     Attributes
@@ -110,6 +110,10 @@ class ReturnDistribution(Tabular, Displayed):
         return (
             f"<ReturnDistribution: {counted(self.values.size, 'value')}, {low:.4g} … {high:.4g}, mean {self.mean:.4g}>"
         )
+
+    def _repr_html_(self) -> str:
+        shares = [(f"{share:.0%}", f"{self.quantile(share):.6g}") for share in (0.05, 0.25, 0.5, 0.75, 0.95)]
+        return html_table(("at most, in", "return"), [("mean", f"{self.mean:.6g}"), *shares])
 
 
 def _share(share: Any, least: float) -> float:

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 __all__ = ["decision_sentences"]
 
 
-_HINDSIGHT = "Nobody could know that at the time."
+_KNOWN_THEN = {
+    None: "",
+    True: " It could be known at the time that it was better.",
+    False: " Nobody could know that at the time.",
+}
 
 
 def decision_sentences(decisions: Decisions, outcome: Outcome | None, name: Callable[[Any], str]) -> list[str]:
@@ -45,14 +49,10 @@ def _for_the_return(decisions: Decisions, known: list[Decision], name: Callable[
     value, in_words = _what(decisions), _value_in_words(decisions)
     best = max(known, key=lambda row: row.gain or 0.0)
     if (best.gain or 0.0) > rounding:
-        known_then = decisions.could_be_known(best)
-        how = {None: "", True: " It could be known at the time that it was better.", False: f" {_HINDSIGHT}"}[
-            known_then
-        ]
         return (
             f"With hindsight, the decision at t = {best.t} mattered most: {_instead(decisions, best, name)}, and "
             f"nothing else changed, would have given {_article(value)} of {in_words(best.value or 0.0)} instead of "
-            f"{in_words(seen)}.{how}"
+            f"{in_words(seen)}.{_KNOWN_THEN[decisions.could_be_known(best)]}"
         )
     worst = min(known, key=lambda row: row.gain or 0.0)
     better = "smaller" if decisions.minimise else "larger"

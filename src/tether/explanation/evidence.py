@@ -187,7 +187,7 @@ def learned_sentences(explanation: Explanation, name: Callable[[Any], str]) -> l
     >>> for sentence in learned_sentences(plan.explain(), str):  # doctest: +NORMALIZE_WHITESPACE
     ...     print(sentence)
     The model is learned, from 13 episodes: at t = 0, treat was seen 10 times in that state.
-    For anyone in that state, treat this once is worth 0.09954 more than usual practice (90 %: -0.01906 to 0.2181).
+    For anyone in that state, treat this once is worth 0.09954 more than usual practice (90 %: -0.04154 to 0.2406).
     In that state 2 of 10 times treat led to dead, 3 of 3 times wait; 2 of 10 is compatible with 51 %.
     Where it was not chosen, in the other half of the log, such a plan is worth 0.6978 (90 %: 0.3171 to 0.9415); the
     model that chose it says 0.75.

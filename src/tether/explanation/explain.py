@@ -258,7 +258,7 @@ class Explanation(Tabular):
         return {step.t: _advised_state(self, step.t, step.instead) for step in self.changes}
 
     def answer(self, name: Callable[[Any], str] = repr) -> Answer:
-        """The answer in its five parts; ``name`` turns a name into text.
+        """The answer in its parts; ``name`` turns a name into text.
 
         Examples
         --------

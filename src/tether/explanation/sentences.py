@@ -1,7 +1,8 @@
 """Every sentence of an answer, made last, from records: the same in the terminal, the report, a notebook and JSON.
 
-An answer has five parts (`Answer`), in this order:
+An answer has six parts (`Answer`), in this order:
 
+- first, only where it is so: the plan gains return, but makes a good end less likely (`disagreeing`);
 - mistake or luck: what could be known at the time (`mistake_or_luck`);
 - what to do differently, and when (`what_to_change`), and how much of that only hindsight knows;
 - what would have happened (`what_follows`): the probabilities of outcomes, then the expected return with its spread;
@@ -75,6 +76,8 @@ class Answer(Displayed):
 
     Attributes
     ----------
+    first : tuple of str
+        What is said before all else: where the plan gains return, but makes a good end less likely. Usually empty.
     mistake : tuple of str
         Mistake or luck: what could be known at the time, and what only chance did.
     change : tuple of str
@@ -85,8 +88,6 @@ class Answer(Displayed):
         How much of it is about this episode: the strength, then the influenced steps.
     sure : tuple of str
         How sure it is: under other causal models, and for a learned model, in other models that its log allows.
-    first : tuple of str
-        What is said before all this: where the plan gains return, but makes a good end less likely. Usually empty.
 
     Examples
     --------
@@ -97,12 +98,12 @@ class Answer(Displayed):
     ('Change 1 action: at t = 2 right instead of down.', 'All of the gain could be foreseen.')
     """
 
+    first: tuple[str, ...]
     mistake: tuple[str, ...]
     change: tuple[str, ...]
     follows: tuple[str, ...]
     episode: tuple[str, ...]
     sure: tuple[str, ...]
-    first: tuple[str, ...] = ()
 
     def sentences(self) -> list[str]:
         """All of them, one after the other."""
@@ -112,12 +113,12 @@ class Answer(Displayed):
 def answer(explanation: Explanation, name: Name) -> Answer:
     """An explanation in sentences: mistake or luck, what hindsight changes, what follows, about what, how sure."""
     return Answer(
+        tuple(disagreeing(explanation)),
         tuple(mistake_or_luck(explanation, name)),
         (what_to_change(explanation, name), *in_hindsight(explanation), *simple_alternatives(explanation, name)),
         tuple(what_follows(explanation)),
         tuple(about_this_episode(explanation)),
         tuple(how_sure(explanation, name)),
-        tuple(disagreeing(explanation)),
     )
 
 

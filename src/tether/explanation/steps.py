@@ -263,8 +263,7 @@ def _outcome_probability(outlook: Evaluation, t: int, outcome: str, likely: floa
 
 def _gains(cf: CounterfactualRecord, outlook: Evaluation) -> Floats:
     """How much more each step, and at the end the final reward, earns than in the observed episode."""
-    actions = cf.path.actions
-    seen = evaluate_policy(cf, lambda t, _state: actions[t])  # with its luck, the observed states again
+    seen = evaluate_policy(cf, "observed")  # with its luck, the observed states again
     worth = np.power(cf.mdp.discount, np.arange(cf.T, dtype=np.float64))
     ends = (outlook.mean - outlook.returns.mean[-1]) - (seen.mean - seen.returns.mean[-1])
     gains: Floats = np.append(worth * (outlook.rewards - seen.rewards), ends)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from importlib.util import find_spec
 from typing import Any, Protocol
 
@@ -212,8 +212,7 @@ class Cases:
         path = path_names(find_case(key), case)[key]
         story = case.stories.get(path, "")
         title, nouns = title_of(key, case.noun), Nouns(case.noun)
-        opened_case = partial(_opened_case, key)
-        return Entry(key, name, opened_case, opening, title=title, story=story, words=case.words, nouns=nouns)
+        return Entry(key, name, lambda: _opened_case(key), opening, title, story, case.words, nouns)
 
     def listed(self) -> list[Listed]:
         """Every path of every case."""

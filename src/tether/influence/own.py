@@ -59,7 +59,7 @@ class _Own:
         return hashlib.sha256(content).hexdigest()
 
     def bound(self, mdp: ModelRecord) -> Self:
-        """This test for the states and actions of a model; what is bound already stays so."""
+        """It, for the states and actions of a model; what is bound already stays so."""
         if self.bound_to is not None:
             return self
         if self.is_table and (self.given.ndim not in (2, 3) or self.given.shape[-2:] != (mdp.n_states, mdp.n_actions)):

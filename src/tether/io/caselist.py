@@ -58,7 +58,7 @@ def cases() -> tuple[CaseEntry, ...]:
     --------
     >>> import tether
     >>> [case.name for case in tether.io.cases()][:4]
-    ['ward', 'toy', 'grid-world', 'epidemic']
+    ['ward', 'toy', 'twelve-states', 'grid-world']
     """
     return tuple(case_entry(name) for name in case_names())
 

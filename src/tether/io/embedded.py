@@ -29,6 +29,7 @@ PREFIX = "case:"
 _ABOUT = {
     "ward": "A ward in four states: sick, worse, well, dead. Made up, for first steps.",
     "toy": "The eight-state example of the paper's figures on k = 1 and k = 2.",
+    "twelve-states": "The twelve-state example of the paper's appendix on notions of influence.",
     "grid-world": "A robot on a 4×4 grid: from the top left to the goal at the bottom right, past a pit.",
     "epidemic": "An epidemic in a small population, with a stock of vaccine (the paper's appendix).",
     "sepsis": "Sepsis patients under treatment (Oberst & Sontag, 2019), built from the simulator's rules, exactly.",
@@ -47,7 +48,7 @@ def case_names() -> tuple[str, ...]:
     --------
     >>> from tether.io.sources import case_names
     >>> case_names()[:4]
-    ('ward', 'toy', 'grid-world', 'epidemic')
+    ('ward', 'toy', 'twelve-states', 'grid-world')
     """
     return tuple(_ABOUT)
 

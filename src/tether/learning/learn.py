@@ -47,7 +47,7 @@ __all__ = ["learn", "relearned"]
 
 
 def learn(
-    episodes: Episodes | Kinds | Iterable[Path] | Mapping[Any, Path] | str | os.PathLike[str],
+    episodes: Episodes | Kinds | Iterable[Path] | Mapping[Any, Path] | str | os.PathLike[str] | Any,
     prior: float | Literal["pooled"] = "pooled",
     *,
     minimum: int = 1,
@@ -70,10 +70,10 @@ def learn(
 
     Parameters
     ----------
-    episodes : Episodes, paths, or the name of a log
-        What happened. A file is read as by `tether.io.read_episodes`; a large file, or a directory of Parquet files, is
-        read piece by piece, so that it need not fit into memory. Outcomes of episodes, if there are any, become
-        terminal states, in place of the last states.
+    episodes : Episodes, paths, a dataframe, or the name of a log
+        What happened. A file or a dataframe (pandas, polars, Arrow) is read as by `tether.io.read_episodes`; a large
+        file, or a directory of Parquet files, is read piece by piece, so that it need not fit into memory. Outcomes of
+        episodes, if there are any, become terminal states, in place of the last states.
     prior : "pooled" or float
         "pooled": the row of an action is drawn towards the pooled row of its state, by as much as the log as a whole
         demands; ``mdp.learned.pooling`` says how far. What followed any action of a state may follow all. Values are
@@ -104,7 +104,8 @@ def learn(
         of any action was recorded in their state. It is added only if it is needed; it may be a state of the log in
         which no action was taken. None: pairs whose outcome was never recorded are not available.
     columns, time, step, decimal, encoding, day_first, fold_case
-        How to read a file; see `tether.io.read_episodes`. The model remembers it (``mdp.learned.reading``).
+        How to read a file or a dataframe; see `tether.io.read_episodes`. For a file the model remembers it
+        (``mdp.learned.reading``).
     skip_broken : bool
         Whether broken episodes of a file are left out, and counted; otherwise they are an error.
 
@@ -172,6 +173,12 @@ def _kinds(episodes: Any, reading: Reading, skip_broken: bool) -> tuple[Kinds, i
     skipped = 0
     if isinstance(episodes, str | os.PathLike):
         episodes, skipped = read_log(episodes, skip_broken, **reading.options)
+    elif hasattr(episodes, "__arrow_c_stream__"):
+        from tether.io.logs import read_episodes
+
+        if skip_broken:
+            raise QueryError("skip_broken is about files: leave broken episodes out of the dataframe")
+        episodes = read_episodes(episodes, **reading.options)
     elif given := [*reading.options, *(["skip_broken"] if skip_broken else [])]:
         raise QueryError(f"{', '.join(given)} say how to read a file; these episodes are read already")
     if isinstance(episodes, Kinds):

@@ -42,10 +42,18 @@ __all__ = [
     "open_pieces",
 ]
 
-BATCH = 256
-"""How many episodes are answered at once; a process that is stopped loses at most these."""
+BATCH = 1024
+"""At most so many episodes are answered at once; a process that is stopped loses at most these."""
+
+_FEW, _AT_LEAST = 256, 8
+"""A log of more episodes than the first number has so many batches, so that there is one for each worker."""
 
 _APART = "its rows are not together in the log, and an earlier part was taken for all of it; sort the log by episode"
+
+
+def _batch_size(episodes: int) -> int:
+    """How many of so many episodes are answered at once: it depends on the log alone."""
+    return min(BATCH, max(_FEW, -(-episodes // _AT_LEAST)))
 
 
 class Log(Protocol):
@@ -114,11 +122,12 @@ class MemoryLog:
         return int(np.diff(self.episodes.start).max(initial=0))
 
     def batches(self, mdp: MDP) -> Iterator[tuple[int, Cohort]]:
-        """Batches of `BATCH` episodes each."""
+        """Batches of at most `BATCH` episodes."""
         every = self.found(mdp, as_text=not are_whole(self.episodes.ids))
         start = self.episodes.start
-        for low in range(0, len(every), BATCH):
-            high = min(low + BATCH, len(every))
+        size = _batch_size(len(every))
+        for low in range(0, len(every), size):
+            high = min(low + size, len(every))
             last = min(high, len(self.episodes))
             yield int(start[last] - start[min(low, last)]), every.part(low, high)
 
@@ -202,8 +211,9 @@ class PiecewiseLog:
         for log, n_rows in self.logs():
             every = _without(log.found(mdp, as_text=not self.has_whole_ids), seen)
             steps, rows = np.diff(every.start), n_rows
-            for low in range(0, len(every), BATCH):
-                high = min(low + BATCH, len(every))
+            size = _batch_size(len(every))
+            for low in range(0, len(every), size):
+                high = min(low + size, len(every))
                 share = rows if high == len(every) else min(rows, int(steps[low:high].sum() + high - low))
                 rows -= share
                 yield share, replace(every.part(low, high), first=first + low)

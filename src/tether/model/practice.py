@@ -109,7 +109,11 @@ class Practice(Tabular):
 
     @cached_property
     def arrays(self) -> tuple[Floats, Floats, Floats]:
-        """The advantage of each pair of the model, its standard deviation, and the probability that it is above 0."""
+        """The advantage of each pair of the model, its standard deviation, and the probability that it is above 0.
+
+        The deviation is the largest of those under the sizes of effects that the log leaves possible. Their mean would
+        be too small in a small log: where little can be shown, most of these sizes are near 0.
+        """
         from scipy.special import ndtr
 
         pooling = self._log.pooling
@@ -120,8 +124,8 @@ class Practice(Tabular):
         square = np.zeros(mean.size)
         for rho in pooling.likely:
             other, spread = advantages_of(self.counts, self.values, rho, *of_rewards)
-            square += spread**2 + (other - mean) ** 2
-        sd = np.sqrt(square / len(pooling.likely))
+            square = np.maximum(square, spread**2 + (other - mean) ** 2)
+        sd = np.sqrt(square)
         with np.errstate(divide="ignore", invalid="ignore"):
             better = np.where(sd > 0, ndtr(mean / sd), np.where(mean == 0, 0.5, mean > 0))
         return mean, sd, better

@@ -26,6 +26,7 @@ from tether._foundation.markup import Displayed
 from tether.errors import Problem, QueryError
 from tether.model.labels import member_indices, name_text
 from tether.model.names import Names, name_list, plain
+from tether.model.property_language import StateFormula, is_formal, parse_formal
 
 if TYPE_CHECKING:
     from tether.model.model_record import ModelRecord
@@ -74,7 +75,8 @@ class Property(Displayed):
     ----------
     kind : {"reach", "avoid", "until"}
     sets : tuple
-        Its sets of states, as they were given: a label, a tuple of states, or a function of a state's name.
+        Its sets of states, as they were given: a label, a tuple of states, a formula over labels and variables, or a
+        function of a state's name.
 
     Examples
     --------
@@ -86,7 +88,7 @@ class Property(Displayed):
     """
 
     kind: Kind
-    sets: tuple[str | tuple[Any, ...] | Callable[[Any], bool], ...]
+    sets: tuple[str | tuple[Any, ...] | StateFormula | Callable[[Any], bool], ...]
 
     @property
     def in_words(self) -> str:
@@ -192,9 +194,15 @@ def until(
 
 
 def make_property(objective: Any) -> Property | None:
-    """The objective, checked: a property, or None for the return."""
+    """The objective, checked: a property, or one as PRISM and Storm write it, or None for the return.
+
+    >>> make_property('P=? [ F "goal" ]')
+    <Property: reach goal>
+    """
     if objective is None or isinstance(objective, Property):
         return objective
+    if isinstance(objective, str) and is_formal(objective):
+        return parse_property(objective)
     raise QueryError(
         f"objective must be tether.reach(goal), tether.avoid(bad) or tether.until(hold, goal), not {objective!r}"
     )
@@ -203,9 +211,14 @@ def make_property(objective: Any) -> Property | None:
 def parse_property(text: str) -> Property:
     """A property as written on the command line: its kind, then labels; quote a label that has spaces.
 
+    Or as PRISM and Storm write it; see `tether.model.property_language`.
+
     >>> parse_property("until safe 'the goal'")
     <Property: until safe 'the goal'>
     """
+    if is_formal(text):
+        formal, sets = parse_formal(text)
+        return Property(formal, sets)
     try:
         kind, *labels = shlex.split(text)
     except ValueError:
@@ -252,6 +265,11 @@ def state_indices(mdp: ModelRecord, what: str, given: Any) -> Ints:
         if found.size == 0:
             raise QueryError(Problem(f"{what}: no state has the label {given!r}; {mdp.labels.known()}", value=given))
         return found
+    if isinstance(given, StateFormula):
+        found = np.flatnonzero(given.on(mdp))
+        if found.size == 0:
+            raise QueryError(Problem(f"{what}: no state is in {given}; {mdp.labels.known()}", value=str(given)))
+        return found
     found = member_indices(mdp.states, what, list(given) if isinstance(given, tuple) else given, QueryError)
     if found.size == 0:
         raise QueryError(Problem(f"{what}: no state is in this set; {mdp.labels.known()}", value=given))
@@ -274,6 +292,8 @@ def _as_text(given: Any) -> str:
         return shlex.quote(given)
     if isinstance(given, tuple):
         return f"{{{name_list(given)}}}"
+    if isinstance(given, StateFormula):
+        return f"({given})"
     return f"[{_function_name(given)}]"
 
 
@@ -284,6 +304,8 @@ def _in_words(given: Any) -> str:
         if len(given) > _NAMED:
             return f"one of {len(given):,} states"
         return " or ".join(_state_in_words(name_text(one)) for one in given)
+    if isinstance(given, StateFormula):
+        return f"a state with {given}"
     return f"a state of {_function_name(given)}"
 
 

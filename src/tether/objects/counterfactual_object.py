@@ -1,8 +1,7 @@
 """`CounterfactualMDP`: the questions about one observed episode, and `counterfactual`, which makes it.
 
-Its data and look-ups are those of `tether.conditioning.counterfactual_record`, which the lower folders take; questions
-that need no `Tethered` are in `tether.objects.episode_questions`. The others go to the object that
-`CounterfactualMDP.tether` returns; κ is computed once.
+Its data and look-ups are those of `tether.conditioning.counterfactual_record`; questions that need no `Tethered` are in
+`tether.objects.episode_questions`. The others go to the object that `CounterfactualMDP.tether` returns.
 """
 
 from __future__ import annotations
@@ -115,9 +114,8 @@ class CounterfactualMDP(EpisodeQuestions):
         from tether.influence.advisable import make_advisable
 
         about: Any = {"objective": objective, "minimise": minimise}
-        return self.asking(
-            rule=rule, influence=influence, advisable=make_advisable(self.mdp, only, never, cost), **about
-        )
+        about["advisable"] = make_advisable(self.mdp, only, never, cost)
+        return self.asking(rule=rule, influence=influence, **about)
 
     def asking(
         self,
@@ -309,27 +307,6 @@ class CounterfactualMDP(EpisodeQuestions):
         about: Any = {"only": only, "never": never, "cost": cost}
         question = self.tether(rule=rule, influence=influence, objective=objective, minimise=minimise, **about)
         return question.choose_k(m, at_least, at_most=at_most, about_at_least=about_at_least)
-
-    def enough_k(
-        self,
-        m: int = 1,
-        share: float = 0.9,
-        *,
-        rule: Rule = "definition",
-        influence: str | Influence = "support",
-        objective: Property | None = None,
-        minimise: bool = False,
-    ) -> int | None:
-        """The shortest tether that gives at least ``share`` of what the longest one gives; None if none gains anything.
-
-        Examples
-        --------
-        >>> import tether
-        >>> case = tether.cases.epidemic()
-        >>> tether.counterfactual(case.mdp, case.path).enough_k(m=2)
-        7
-        """
-        return self.tether(rule=rule, influence=influence, objective=objective, minimise=minimise).enough_k(m, share)
 
     @overload
     def why(

@@ -204,6 +204,29 @@ class EpisodeQuestions(Shown, CounterfactualRecord):
 
         return what_if(self, {} if actions is None else actions, best_from, rule, influence, objective)
 
+    def enough_k(
+        self,
+        m: int = 1,
+        share: float = 0.9,
+        *,
+        rule: Rule = "definition",
+        influence: str | Influence = "support",
+        objective: Property | None = None,
+        minimise: bool = False,
+    ) -> int | None:
+        """The shortest tether that gives at least ``share`` of what the longest one gives; None if none gains anything.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> tether.counterfactual(case.mdp, case.path).enough_k(m=2)
+        7
+        """
+        from tether.plan.tether_record import tether
+
+        return tether(self, rule, influence, objective, minimise).enough_k(m, share)
+
     def classify(
         self,
         *,

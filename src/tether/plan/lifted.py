@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Ints
-from tether._foundation.markup import Displayed
+from tether._foundation.markup import facts
 from tether.errors import Problem, QueryError
 from tether.influence.one_step import influenced_pairs
 from tether.model.model_record import ModelRecord
@@ -25,7 +25,7 @@ __all__ = ["LiftedPlan"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LiftedPlan(Displayed):
+class LiftedPlan:
     """A plan that is followed in another model; made by `Plan.on`.
 
     Attributes
@@ -46,6 +46,9 @@ class LiftedPlan(Displayed):
 
     plan: PlanRecord
     lift: Callable[[Any], Any] | None = None
+
+    def _repr_html_(self) -> str:
+        return facts([("plan", self.plan), ("states", "of the same names" if self.lift is None else "translated")])
 
     def first(self, state: int) -> Visits:
         """The node in which it starts."""

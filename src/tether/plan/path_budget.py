@@ -109,9 +109,9 @@ class _Budget:
         changes = is_change(form, owner, pairs, int(graph.observation.actions[t]))
         row, entry, chance = expand(graph.mdp, layer.edits, pairs)
         rewards = graph.mdp.rewards.at(t)
-        earned = rewards[pairs]
+        earned: Floats = rewards[pairs]
         if graph.mdp.rewards.by_entry:
-            earned = np.bincount(row, chance * rewards[entry], minlength=pairs.size)
+            earned = np.bincount(row, chance * rewards[entry], minlength=pairs.size).astype(np.float64)
         begin = np.searchsorted(row, np.arange(pairs.size + 1))
         made = {}
         for i, pair in enumerate(pairs.tolist()):

@@ -19,7 +19,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints, read_only
 from tether._foundation.arrow import Tabular
 from tether._foundation.checks import whole_number
-from tether._foundation.markup import Displayed
+from tether._foundation.markup import facts
 from tether._foundation.rounding import gain_of
 from tether._foundation.writing import written
 from tether._version import __version__
@@ -81,13 +81,17 @@ class _Saved(Tabular):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.table,)
 
+    def _repr_html_(self) -> str:
+        said = [(name, value) for name, value in self.settings.items() if not isinstance(value, list | dict)]
+        return facts([(name, value) for name, value in said if value is not None])
+
     def _column(self, name: str) -> Ints:
         column: Ints = self.table[name].to_numpy()
         return column
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SavedPlan(_Saved, Displayed):
+class SavedPlan(_Saved):
     """A plan without its model: what it was asked, what it promises, and what it does; small to save and to send.
 
     Attributes
@@ -153,7 +157,7 @@ class SavedPlan(_Saved, Displayed):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SavedSweep(_Saved, Displayed):
+class SavedSweep(_Saved):
     """The values for every k and m without the model; small to save and to send.
 
     Attributes

@@ -69,12 +69,11 @@ def typed_values(
     limits: list[Any] = []
     if k is not None:
         for one, share in zip(cf.by_type.values(), cf.shares, strict=True):
-            found = tether(one, rule, influence, objective, minimise).thresholds()
-            limits.append(found if share > above else None)
+            limit = tether(one, rule, influence, objective, minimise).thresholds()
+            limits.append(limit if share > above else None)
     found = worlds(cf, objective, minimise)
     graphs, models = [one.graph for one in found], [one.mdp for one in found]
-    k = 0 if k is None else k
-    return TypedValues(models, graphs[0].observation, cf.shares, m, graphs, limits, k, every_m)
+    return TypedValues(models, graphs[0].observation, cf.shares, m, graphs, limits, k or 0, every_m)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -234,7 +233,7 @@ class TypedPlanRecord:
             {Node(self.vectors.start, self.m, self.root): np.ones(len(self.vectors.models))}
         ]
         for t in range(self.cf.T):
-            rows, onward = self.vectors.step(t), {}
+            rows, onward = self.vectors.step(t), dict[Node, Any]()
             mdp = self.vectors.models[0]
             for node, mass in found[-1].items():
                 choice = self.vectors.choice(t, *node)
@@ -383,4 +382,4 @@ def _steps(cf: TypedRecord, about: Mapping[str, Any]) -> list[int]:
         np.unique(np.concatenate([*tether(one, **asked_for).thresholds().kappa, [1, cf.T + 1]]))
         for one in cf.by_type.values()
     ]
-    return np.unique(np.concatenate(kappa)).tolist()
+    return [int(k) for k in np.unique(np.concatenate(kappa))]

@@ -209,7 +209,7 @@ class TypedRecord:
         return self._mixed(weights, {name: mdp.row(state, action) for name, mdp in self.types.models.items()})
 
     def _mixed(self, weights: Mapping[str, float], rows: Mapping[str, Any]) -> tuple[tuple[Any, ...], Floats]:
-        states, total = next(iter(self.types.models.values())).states, {}
+        states, total = next(iter(self.types.models.values())).states, dict[int, float]()
         for name, (after, chances) in rows.items():
             for j, chance in zip(after, chances, strict=True):
                 place = states.find(j)

@@ -1,10 +1,9 @@
 """How strong hidden reasons must be to undo what rules gain: Γ* of a rule, in the plain model.
 
 Those who decided may have seen more than the state contains. With hidden reasons of strength Γ (the marginal
-sensitivity model of `tether.conditioning.model_sets.Confounding`; at each step new ones) usual practice is
-worth what the log says: whoever took x by habit went on as the row of x has it. Only those
-for whom a rule takes y in place of x may differ from those who took y by habit. Their row is
-between L·P(·|y) and H·P(·|y), L = w_lo(π_b(y))/w_hi(π_b(x)) and
+sensitivity model of `tether.conditioning.model_sets.Confounding`; at each step new ones) usual practice is worth what
+the log says: whoever took x by habit went on as the row of x has it. Only those for whom a rule takes y in place of x
+may differ from those who took y by habit. Their row is between L·P(·|y) and H·P(·|y), L = w_lo(π_b(y))/w_hi(π_b(x)) and
 H = w_hi(π_b(y))/w_lo(π_b(x)), and the worst one counts:
 
     V_t(s) = Σ_x π_b(x|s)·( K[x,x]·Q_t(x) + Σ_{y ≠ x} K[x,y]·min Q_t(y) )
