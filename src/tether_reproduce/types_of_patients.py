@@ -8,6 +8,7 @@ of the patient, and goes on learning from what it meets (`tether.Types`, without
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -130,17 +131,17 @@ def one_change_table(full: tether.MDP, mixed: tether.MDP, types: tether.Types, n
         gains = {(row.t, row.action): row.gain or 0.0 for row in knows.decisions().rows}
         best = max(gains.values())
         known += best / n
-        of_mixed = tether.counterfactual(mixed, seen).decisions()
-        for name, rows in (
-            ("posterior over types", tether.counterfactual(types, seen).decisions().rows),
-            ("mixed model", of_mixed.rows),
-        ):
-            chosen = max(rows, key=lambda row: row.gain or 0.0)
+        advised: dict[str, list[Any]] = {
+            "posterior over types": list(tether.counterfactual(types, seen).decisions().rows),
+            "mixed model": list(tether.counterfactual(mixed, seen).decisions().rows),
+        }
+        for name, some in advised.items():
+            chosen = max(some, key=lambda row: row.gain or 0.0)
             gain = gains[chosen.t, chosen.action] if (chosen.gain or 0.0) > 0.0 else 0.0
             same[name] += abs(gain - best) <= 1e-9 * max(1.0, abs(best))
             promised[name] += (chosen.gain or 0.0) / n
             true[name] += gain / n
-    rows = [
+    table = [
         (name, f"{same[name]} of {n}", f"{promised[name]:,.1f}", f"{true[name]:,.1f}", f"{known:,.1f}") for name in same
     ]
     columns = (
@@ -150,4 +151,4 @@ def one_change_table(full: tether.MDP, mixed: tether.MDP, types: tether.Types, n
         "true gain",
         "gain of one who knows",
     )
-    return Table(f"One change for {n} patients of both kinds", columns, tuple(rows))
+    return Table(f"One change for {n} patients of both kinds", columns, tuple(table))

@@ -156,7 +156,7 @@ MEANS_ITS_OWN = {
 
 LOOKED_UP = {
     *("Sweep.value", "Sweep.lost", "Sweep.plot", "SweepUncertainty.at", "Decisions.within", "plot_lost", "plot_sweep"),
-    *("Robust.limits", "TypedSweep.value"),
+    *("Robust.limits", "SavedSweep.value", "TypedSweep.value"),
 }
 """Look-ups in an answer for some k or m, and what finds the defaults."""
 

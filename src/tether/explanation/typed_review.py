@@ -49,7 +49,7 @@ class TypedReview(Review):
     """
 
     @property
-    def gamma_star(self) -> float | None:  # type: ignore[override]
+    def gamma_star(self) -> float | None:
         """None: a hidden cause of one step is not what was asked."""
         return None
 
@@ -83,9 +83,9 @@ def review_typed(cf: TypedRecord, objective: Property | None, minimise: bool) ->
             luck = float(earned[t] + discount * _best(values, t + 1, after, beliefs[t + 1]) - worth[own])
         over = bool(nothing_to_change(form, np.array([s]), _NO_ACTION)[0])
         done, better = cf.path.actions[t], models[0].actions[int(form.pair_action[best])]
-        about = (None, None) if over else (done, better)
+        acted = (None, None) if over else (done, better)
         numbers = sign * float(worth.max()), mistake, luck, discount**t, float(mistake > 0.0)
-        steps.append(ReviewedStep(t, models[0].states[s], *about, *numbers))
+        steps.append(ReviewedStep(t, models[0].states[s], acted[0], acted[1], *numbers))
     mistakes, luck = (sum(step.weight * getattr(step, what) for step in steps) for what in ("mistake", "luck"))
     ending = None if seen.states[T] < 0 else outcome_of(models[0], int(seen.states[T]))
     return TypedReview(

@@ -275,7 +275,7 @@ class _Steps:
         with np.errstate(divide="ignore"):
             each = np.log(rows)[:, self.entry]
             found = np.stack([np.bincount(self.episode, one, minlength=self.n) for one in each], axis=1)
-            made: Floats = found + np.log(weights)
+            made: Floats = (found + np.log(weights)).astype(np.float64)
         return made
 
     def likelihood(self, fitted: _Fitted) -> float:
@@ -411,5 +411,5 @@ def _left(state: Any, by: str, kinds: dict[type, type]) -> Any:
     if kind not in kinds:
         if not names:
             raise QueryError(Problem(f"the states have no part but {by}; nothing would be left of them", value=by))
-        kinds[kind] = namedtuple(kind.__name__, names)  # type: ignore[misc]
+        kinds[kind] = namedtuple(kind.__name__, names)
     return kinds[kind](*(getattr(state, name) for name in names))

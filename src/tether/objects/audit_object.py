@@ -148,7 +148,19 @@ class Audit(AuditRecord, Displayed):
 
 
 @overload
-def audit(mdp: Types, episodes: Any, k: int | None = None, m: int = 1, **about: Any) -> TypedAudit: ...
+def audit(
+    mdp: Types,
+    episodes: Any,
+    k: int | None = None,
+    m: int = 1,
+    *,
+    rule: Rule = "definition",
+    influence: str | Influence = "support",
+    objective: Property | None = None,
+    minimise: bool = False,
+    strict: bool = False,
+    progress: Progress | None = None,
+) -> TypedAudit: ...
 @overload
 def audit(
     mdp: MDP,

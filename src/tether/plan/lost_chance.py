@@ -164,8 +164,8 @@ class _Runs:
 
 
 def _memory(key: Key) -> tuple[int, int]:
-    run, number = key.memory  # type: ignore[misc]
-    return run, number
+    assert isinstance(key.memory, tuple)
+    return int(key.memory[0]), int(key.memory[1])
 
 
 def _repeated(start: Ints, times: int) -> Ints:
