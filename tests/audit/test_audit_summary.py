@@ -49,8 +49,6 @@ def both(rows, folder):
     )
     for name in names.split():
         columns[name] = pa.array([row[name] for row in rows], KINDS.get(name, pa.float64()))
-    actions = pa.struct([("observed_action", pa.string()), ("advised_action", pa.string())])
-    columns["changes"] = pa.array([[] for _ in rows], pa.list_(actions))
     parquet.write_table(pa.table(columns), folder / "episodes.parquet", row_group_size=3)
     return TableRows(pa.table(columns)), FileRows(lambda: folder / "episodes.parquet")
 
