@@ -78,7 +78,8 @@ def test_the_summary_is_that_of_the_rows(tmp_path_factory, rows, apart):
         assert summary.held.tolist() == [row["gamma_star"] for row in strong if row["verdict"] == "holds"]
         verdicts = [row["verdict"] for row in gained if row["verdict"]]
         assert summary.verdicts == {one: verdicts.count(one) for one in verdicts}
-        firsts = [(*row["changes"][0].values(), row["verdict"]) for row in gained if row["changes"]]
+        changed = [(row["changes"][0], row["verdict"]) for row in gained if row["changes"]]
+        firsts = [(one["observed_action"], one["advised_action"], verdict) for one, verdict in changed]
         assert sum(one.episodes for one in summary.changed) == len(firsts)
         for one in summary.changed:
             mine = [verdict for *pair, verdict in firsts if pair == [one.observed, one.advised]]
