@@ -48,8 +48,6 @@ def both(rows, folder):
         "observed outcome mistakes claimed gain guaranteed_gain gamma_star verdict worse_end changes value model_value "
         "problem"
     )
-    actions = pa.struct({"observed_action": pa.string(), "advised_action": pa.string()})
-    columns["changes"] = pa.array([row["changes"] for row in rows], pa.list_(actions))
     for name in names.split():
         columns[name] = pa.array([row[name] for row in rows], KINDS.get(name, pa.float64()))
     parquet.write_table(pa.table(columns), folder / "episodes.parquet", row_group_size=3)
