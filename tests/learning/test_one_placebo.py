@@ -1,4 +1,4 @@
-"""One log, once with a real effect and once with its actions permuted within each state: what every answer says of it."""
+"""One log, with a real effect and with its actions permuted within each state: what every answer says of it."""
 
 import numpy as np
 import pytest
