@@ -73,7 +73,7 @@ CALLS = {
     "audit": ["audit", "model.csv", "log.csv", "-o", "audited", "-k", "6", "--workers", "1"],
     "rules": ["rules", "model.csv", "log.csv", "-o", "ruled", "--workers", "1"],
     "evaluate-rule": ["evaluate-rule", "model.csv", "log.csv", "-o", "judged", "--where", "2", "--do", "left"],
-    "compare": ["compare", "model.csv", "groups.csv", "--by", "room"],
+    "compare": ["compare", "model.csv", "groups.csv", "--by", "room", "--episodes", "steps > 5"],
     "cases": ["cases", "toy", "toys"],
     "explore": ["explore", "case:grid-world", "--no-browser"],
     "demo": ["demo"],

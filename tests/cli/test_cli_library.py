@@ -47,7 +47,7 @@ CALLS = {
         tether.evaluate_rules: "objective minimise bad where holdout seed time step workers fresh",
         tether.rule: "instead_of do",
     },
-    "compare": {tether.compare: "objective minimise bad time step"},
+    "compare": {tether.compare: "objective minimise bad where time step"},
     "check": {tether.io.check: "influence"},
     "convert": {tether.io.convert: "to mean_rewards"},
     "learn": {

@@ -66,3 +66,29 @@ def test_groups_that_cannot_be_compared(ward):
         tether.compare({**log, "ward": ["A"] * len(log["t"])}, "ward", mdp=ward)
     with pytest.raises(tether.QueryError, match="give mdp="):
         tether.compare(log, "ward")
+
+
+def test_every_outcome_is_counted_and_a_condition_selects(ward):
+    log, calls = rows(ward, (HABIT, HABIT), ("sick", "worse"), n=60), []
+    found = tether.compare(log, "ward", mdp=ward, where="month < 3", progress=lambda *one: calls.append(one))
+    last = {}
+    for episode, end, group, month in zip(*(log[n] for n in ("episode", "next_state", "ward", "month")), strict=True):
+        last[episode] = group, month, end if end in ("well", "dead") else "still under way"
+    for one in found.groups:
+        ends = [end for group, month, end in last.values() if group == one.group and month < 3]
+        assert one.episodes == len(ends) == 20
+        assert {end: share[0] for end, share in one.outcomes.items()} == {
+            end: ends.count(end) / 20 for end in ("dead", "well", "still under way")
+        }
+        assert all(0 <= low <= share <= high <= 1 for share, low, high in one.outcomes.values())
+        assert one.outcomes["dead"] == one.bad
+    assert calls[-1] == (2 * len(log["t"]),) * 2
+    row = found.to_arrow().to_pylist()[0]
+    assert [one["outcome"] for one in row["outcomes"]] == list(found.groups[0].outcomes)
+    assert "ended in well" in found.sentences()[0]
+    assert found.sentences()[0].count("ended in dead") == 1
+    assert tether.compare(log, "ward", mdp=ward, objective=tether.avoid("dead")).bad == "dead"
+    audit = tether.audit(ward, log, k=2, m=1, certify=False, where="month < 3")
+    assert [one.episodes for one in tether.compare(audit, by="ward").groups] == [20, 20]
+    with pytest.raises(tether.QueryError, match=r"'month > 9' holds for no episode"):
+        tether.compare(log, "ward", mdp=ward, where="month > 9")

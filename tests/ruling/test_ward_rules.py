@@ -171,7 +171,8 @@ def test_conditions_and_edits_of_sepsis():
     [
         (("blood pressure = low", "wait", "treat"), "names no variable"),
         (("worse", "wait", "pray"), "which is no action"),
-        (("well", "wait", "treat"), "touches nobody"),
+        (("well", "wait", "treat"), r"nothing is ever decided where well; .* in sick \([\d,]+ times\)"),
+        (("worse", "treat", "treat"), "changes nothing: treat is done instead of treat"),
     ],
 )
 def test_bad_rules_say_what_there_is(ward, ward_log, rule, message):
@@ -188,8 +189,12 @@ def test_what_nobody_ever_did_there(ward, ward_log):
         tether.evaluate_rules(learned, log, [tether.rule("worse", instead_of="wait", do="treat")])
     with pytest.raises(tether.QueryError, match="touches nobody"):
         tether.evaluate_rules(learned, log, [tether.rule("worse", instead_of="treat", do="wait")])
+    with pytest.raises(tether.QueryError, match=r"nothing but wait is ever done.*with do=.*wait \d+ times"):
+        tether.evaluate_rules(learned, log, [tether.rule("worse", instead_of="wait")])
     with pytest.raises(tether.QueryError, match="changes nothing"):
         tether.rule("worse")
+    with pytest.raises(tether.QueryError, match="states with decisions: 'sick', 'worse'"):
+        tether.rules(ward, ward_log, conditions=["well"])
 
 
 def test_page_and_figures(found, tmp_path):

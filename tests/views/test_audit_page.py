@@ -62,6 +62,10 @@ def test_the_page_says_what_the_tables_say(tmp_path):
     done = table(page, "in the state")
     best = audit.decisions.slice(0, 1).to_pylist()[0]
     assert done[1][:4] == [str(best["state"]), best["action"], best["best"], str(best["times"])]
+    turned = [str(best[name]) for name in ("mistakes", "gained", "lost")]
+    assert done[1][4:7] == turned
+    assert done[0][4:7] == ["mistakes", "gained", "lost"]
+    assert best["gained"] + best["lost"] > 0
     verdicts = audit.table.column("verdict").to_pylist()
     holds = sum(one == "holds" for one, some in zip(verdicts, audit.is_gained(), strict=True) if some)
     assert f"{holds}" in page.parts["For the analyst"]

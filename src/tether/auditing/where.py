@@ -18,7 +18,7 @@ import numpy as np
 from tether._foundation.arrays import Ints
 from tether.auditing.answer_arrays import UNRECORDED, outcome_codes
 from tether.auditing.answering import conditioned_on
-from tether.auditing.audit_question import Question
+from tether.auditing.audit_question import Question, make_question
 from tether.auditing.tables import TableMaker
 from tether.errors import Problem, QueryError, TetherError
 from tether.io.names_as_text import text_of
@@ -27,12 +27,13 @@ from tether.logs.cohort import Cohort
 from tether.logs.extra_columns import extras_of
 from tether.logs.fingerprint import digest_of_values
 from tether.mdp import MDP
+from tether.model.properties import Property
 from tether.observation.earned import earned
 from tether.observation.indices import path_of
 from tether.plan.best_values import observed_value
 from tether.plan.objective import asked
 
-__all__ = ["COLUMNS", "Selection", "Where", "make_where"]
+__all__ = ["COLUMNS", "Selection", "Where", "make_where", "selection_of"]
 
 COLUMNS = ("episode", "steps", "observed", "logged", "outcome")
 """The columns that a condition can use; `tether.auditing.tables` describes them."""
@@ -201,3 +202,11 @@ class Selection:
         for name, values in self.extra.items():
             known[name] = values.get(text_of(cohort.ids[i]))
         return known
+
+
+def selection_of(where: str | None, mdp: MDP, log: Log, objective: Property | None, minimise: bool) -> Selection | None:
+    """The episodes of a log that a condition selects, for calls that plan nothing; None without a condition."""
+    if where is None:
+        return None
+    asked = make_question(None, 1, "definition", "support", objective, False, None, 0, 0, minimise)
+    return Selection.of(where, mdp, asked, log)

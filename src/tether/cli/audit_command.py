@@ -195,15 +195,19 @@ def client_of(scheduler: str | None) -> Iterator[Any]:
 
 
 @contextmanager
-def progress_of(doing: str, fresh: bool) -> Iterator[Callable[[int, int], None]]:
-    """A bar with a rate and the time left, on standard error and only in a terminal; and a note that parts are kept."""
+def progress_of(doing: str, fresh: bool | None) -> Iterator[Callable[[int, int], None]]:
+    """A bar with a rate and the time left, on standard error and only in a terminal; and a note that parts are kept.
+
+    ``fresh`` is whether the work begins again; None if nothing of it is kept.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     from tether.cli.doing import note_continued, note_doing
 
     def kept(_done: int, _rows: int) -> None:
-        note_continued("the same command without --fresh" if fresh else "the same command")
+        if fresh is not None:
+            note_continued("the same command without --fresh" if fresh else "the same command")
 
     note_doing(doing)
     screen = Console(stderr=True, highlight=False, markup=False, emoji=False)

@@ -28,6 +28,8 @@ _LOG_COLUMN = click.option(
 )  # fmt: skip
 _BAD = click.option("--bad", multiple=True, metavar="LABEL",
                     help="What counts as a bad end.  [default: the end whose episodes did worst]")  # fmt: skip
+_WHERE = click.option("--episodes", "where", metavar="CONDITION",
+                      help="Which episodes count: 'ward == \"A\" and steps > 5'.")  # fmt: skip
 
 
 def _about_a_log(command: F) -> F:
@@ -37,8 +39,7 @@ def _about_a_log(command: F) -> F:
         click.option("-o", "--output", "out", required=True, metavar="DIR", help="The directory for the results."),
         with_objective,
         _BAD,
-        click.option("--episodes", "where", metavar="CONDITION",
-                     help="Which episodes count: 'ward == \"A\" and steps > 5'."),
+        _WHERE,
         click.option("--holdout", type=click.FloatRange(0.0, 1.0, max_open=True), default=0.5, show_default=True,
                      help="The share of episodes that does not help to choose."),
         click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
@@ -108,12 +109,14 @@ def rules(
         "most": most,
         "harm": harm,
     }
-    mdp, found, reading = _ask("rules", ask, source, log, out, given, options)
+    mdp, reading = _opened(source, log, given)
     compared = None
-    if by is not None:
+    if by is not None:  # first, for it is fast: a wrong column is not noticed only after the search
         from tether.objects.rules_object import compare as compare_log
 
-        compared = compare_log(log, by, mdp=mdp, bad=given["bad"] or None, **reading)
+        same = {name: given[name] for name in ("objective", "minimise", "where")}
+        compared = compare_log(log, by, mdp=mdp, bad=given["bad"] or None, **same, **reading)
+    found = _ask("rules", ask, mdp, log, out, given, {**reading, **options})
     _show("rules", found, source, log, out, as_json, compared)
 
 
@@ -145,7 +148,8 @@ def evaluate_rule(
     from tether.ruling.one_rule import rule
 
     own = rule(condition, instead_of=instead_of, do=do)
-    _, found, _ = _ask("evaluate-rule", evaluate_rules, source, log, out, given, {"rules": [own]})
+    mdp, reading = _opened(source, log, given)
+    found = _ask("evaluate-rule", evaluate_rules, mdp, log, out, given, {**reading, "rules": [own]})
     _show("evaluate-rule", found, source, log, out, as_json, None)
 
 
@@ -157,11 +161,12 @@ Example:
 @click.option("--by", required=True, metavar="COLUMN", help="A column of EPISODES: one value for each episode.")
 @with_objective
 @_BAD
+@_WHERE
 @_LOG_COLUMN
 @with_times
 @as_json
 def compare(
-    source: ModelOptions, log: str, by: str, objective: Any, minimise: bool, bad: tuple[str, ...],
+    source: ModelOptions, log: str, by: str, objective: Any, minimise: bool, bad: tuple[str, ...], where: str | None,
     log_columns: dict[str, str], time: str | None, step: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Compare groups of episodes: outcomes, mistakes, luck.
@@ -175,10 +180,11 @@ def compare(
     must_exist(log)
     own, of_log = source.split_columns()
     mdp = replace(source, columns=own).open()
-    found = ask(
-        log, by, mdp=mdp, objective=objective, minimise=minimise, bad=bad or None,
-        columns={**of_log, **log_columns} or None, time=time, step=step,
-    )  # fmt: skip
+    with progress_of(f"comparing {log}", None) as tell:
+        found = ask(
+            log, by, mdp=mdp, objective=objective, minimise=minimise, bad=bad or None, where=where,
+            columns={**of_log, **log_columns} or None, time=time, step=step, progress=tell,
+        )  # fmt: skip
     if as_json:
         groups = found.to_arrow().to_pylist()
         print_json("compare", model=source.model, log=log, by=by, groups=groups, sentences=found.sentences())
@@ -186,11 +192,8 @@ def compare(
     put(*found.sentences())
 
 
-def _ask(
-    name: str, ask: Callable[..., Rules], source: ModelOptions, log: str, out: str, given: dict[str, Any],
-    options: dict[str, Any],
-) -> tuple[Any, Rules, dict[str, Any]]:  # fmt: skip
-    """Open the model, ask, and show the progress; returns the model, the rules, and how the log is read."""
+def _opened(source: ModelOptions, log: str, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The model, and how the log is read."""
     from tether.io.opening import must_exist
 
     click.get_current_context().with_resource(signals_as_ctrl_c())
@@ -198,11 +201,16 @@ def _ask(
     own, of_log = source.split_columns()
     mdp = replace(source, columns=own).open()
     columns = {**of_log, **given.pop("log_columns")} or None
-    reading = {"columns": columns, "time": given.pop("time"), "step": given.pop("step")}
+    return mdp, {"columns": columns, "time": given.pop("time"), "step": given.pop("step")}
+
+
+def _ask(
+    name: str, ask: Callable[..., Rules], mdp: Any, log: str, out: str, given: dict[str, Any], options: dict[str, Any]
+) -> Rules:
+    """Ask, and show the progress."""
     scheduler, bad = given.pop("scheduler"), given.get("bad")
     with client_of(scheduler) as client, progress_of(f"{name}: {log}", given["fresh"]) as tell:
-        asked = {**given, **reading, **options, "bad": bad or None, "out": out, "client": client, "progress": tell}
-        return mdp, ask(mdp, log, **asked), reading
+        return ask(mdp, log, **{**given, **options, "bad": bad or None, "out": out, "client": client, "progress": tell})
 
 
 def _show(name: str, found: Rules, source: ModelOptions, log: str, out: str, as_json: bool, compared: Any) -> None:

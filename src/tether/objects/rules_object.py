@@ -212,9 +212,11 @@ def compare(
     objective: Property | None = None,
     minimise: bool = False,
     bad: str | Iterable[str] | None = None,
+    where: str | None = None,
     columns: Mapping[str, Any] | None = None,
     time: str | None = None,
     step: Any = None,
+    progress: Progress | None = None,
 ) -> Comparison:
     """Compare groups of episodes, such as wards: outcomes, mistakes, luck; and what is left after their case mix.
 
@@ -231,8 +233,12 @@ def compare(
         The model of the log.
     objective, minimise, bad
         As for `tether.rules`; of an audit, its own.
+    where : str, optional
+        Which episodes count, as for `tether.audit`; of an audit, by default those that it asked about.
     columns, time, step
         How to read a table; see `tether.io.read_episodes`.
+    progress : callable, optional
+        ``progress(done, rows)`` is called with how many rows are read, and how many there are; each is read twice.
 
     Examples
     --------
@@ -256,9 +262,9 @@ def compare(
     if isinstance(audit_or_log, AuditRecord):
         found = audit_or_log
         asked = found.objective, bool(found.question["minimise"])
-        return compare_groups(found.mdp, found.log, by, *asked, bad, None)
+        return compare_groups(found.mdp, found.log, by, *asked, bad, where or found.question["where"], progress)
     if not isinstance(mdp, MDP):
         raise QueryError(Problem("a log is compared in a model", fix="give mdp=, or an audit", argument="mdp"))
     is_file = isinstance(audit_or_log, str | os.PathLike)
     log = open_log(audit_or_log, **(read_as_learned(mdp, reading) if is_file else reading))
-    return compare_groups(mdp, log, by, make_property(objective), bool(minimise), bad, None)
+    return compare_groups(mdp, log, by, make_property(objective), bool(minimise), bad, where, progress)

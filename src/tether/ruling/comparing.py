@@ -6,8 +6,9 @@ group whose patients were more ill when they came has a lower expectation; what 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,9 @@ from tether._foundation.arrow import Tabular
 from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.words import counted, percent, shown, three_digits
 from tether.errors import Problem, QueryError
+from tether.evaluation.outcomes import outcome_classes
 from tether.evaluation.review import horizons, review_batch
+from tether.explanation.replay import UNDER_WAY
 from tether.io.names_as_text import text_of
 from tether.logs.batches import Log
 from tether.logs.extra_columns import extras_of
@@ -31,7 +34,12 @@ from tether.ruling.searching import Part
 if TYPE_CHECKING:
     import pyarrow
 
+    from tether.auditing.running import Progress
+
 __all__ = ["ComparedGroup", "Comparison", "compare_groups"]
+
+_LISTED = 8
+"""How many groups an error lists."""
 
 _Z = 1.6448536269514722
 """Half the width of a 90 % interval, in standard errors."""
@@ -57,6 +65,8 @@ class ComparedGroup(Displayed):
         Bad ends less those to be expected.
     difference : tuple of float
         ``beyond`` of this group less that of all others.
+    outcomes : dict
+        For each outcome, bad or not, the share of episodes that ended so.
 
     Examples
     --------
@@ -75,6 +85,7 @@ class ComparedGroup(Displayed):
     beyond: tuple[float, float, float]
     bad_beyond: tuple[float, float, float]
     difference: tuple[float, float, float]
+    outcomes: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
 
     @property
     def differs(self) -> bool:
@@ -109,7 +120,7 @@ class Comparison(Tabular):
     missing: int
 
     def to_arrow(self) -> pyarrow.Table:
-        """One row per group: group, episodes, and for each mean its value, ``…_low`` and ``…_high``."""
+        """One row per group: each mean with its ``…_low`` and ``…_high``, and the share of each outcome."""
         import pyarrow as pa
 
         columns: dict[str, Any] = {self.by: [shown(one.group) for one in self.groups]}
@@ -117,6 +128,12 @@ class Comparison(Tabular):
         for name in _MEANS:
             for end, place in (("", 0), ("_low", 1), ("_high", 2)):
                 columns[f"{name}{end}"] = [getattr(one, name)[place] for one in self.groups]
+        keys = ("outcome", "share", "low", "high")
+        kind = pa.list_(pa.struct([(keys[0], pa.string()), *((key, pa.float64()) for key in keys[1:])]))
+        ends = [
+            [dict(zip(keys, (name, *end), strict=True)) for name, end in one.outcomes.items()] for one in self.groups
+        ]
+        columns["outcomes"] = pa.array(ends, kind)
         return pa.table(columns)
 
     def sentences(self) -> list[str]:
@@ -125,7 +142,9 @@ class Comparison(Tabular):
         for one in self.groups:
             text = f"{self.by} {shown(one.group)}: {counted(one.episodes, 'episode')}"
             if self.bad:
-                text += f", {percent(one.bad[0])} ended in {self.bad} ({percent(one.bad[1])} to {percent(one.bad[2])})"
+                text += f", {_share(one.bad)} ended in {self.bad} ({_ends(one.bad)})"
+            others = [(name, end) for name, end in one.outcomes.items() if name != self.bad]
+            text += "".join(f", {_share(end)} {_ended(name)} ({_ends(end)})" for name, end in others)
             text += f"; mistakes cost {three_digits(one.mistakes[0])} per episode."
             low, high = three_digits(one.difference[1]), three_digits(one.difference[2])
             if one.differs:
@@ -149,31 +168,63 @@ class Comparison(Tabular):
         rows = []
         for one in self.groups:
             means = (three_digits(getattr(one, name)[0]) for name in _MEANS[1:])
-            rows.append((shown(one.group), f"{one.episodes:,}", percent(one.bad[0]), *means))
-        return paragraphs(self.sentences()) + html_table((self.by, "episodes", *_MEANS), rows)
+            ended = (f"{_share(end)} ({_ends(end)})" for end in one.outcomes.values())
+            rows.append((shown(one.group), f"{one.episodes:,}", *ended, percent(one.bad[0]), *means))
+        outcomes = self.groups[0].outcomes if self.groups else ()
+        return paragraphs(self.sentences()) + html_table((self.by, "episodes", *outcomes, *_MEANS), rows)
 
 
 _MEANS = ("bad", "observed", "expected", "mistakes", "luck", "beyond", "bad_beyond", "difference")
 
 
+def _share(found: tuple[float, float, float]) -> str:
+    return percent(found[0])
+
+
+def _ends(found: tuple[float, float, float]) -> str:
+    return f"{percent(found[1])} to {percent(found[2])}"
+
+
+def _ended(outcome: str) -> str:
+    return f"were {outcome}" if outcome == UNDER_WAY else f"ended in {outcome}"
+
+
 def compare_groups(
-    mdp: MDP, log: Log, by: str, objective: Property | None, minimise: bool, bad: Any, values: Mapping[str, Any] | None
+    mdp: MDP,
+    log: Log,
+    by: str,
+    objective: Property | None,
+    minimise: bool,
+    bad: Any,
+    where: str | None,
+    progress: Progress | None,
 ) -> Comparison:
-    """Compare the groups that a column of a log makes; ``values`` are those of the column by id, if they are known."""
-    own = extras_of(log).read(by) if values is None else {text_of(one): value for one, value in values.items()}
+    """Compare the groups that a column of a log makes; the log is read twice, and nothing is replayed."""
+    from tether.auditing.where import selection_of
+
+    own = extras_of(log).read(by)
+    selection = selection_of(where, mdp, log, objective, minimise)
     world = RuleWorld(mdp, objective, minimise, log.longest())
-    counts = count_log(world, log, 0.0, 0, None)
-    if objective is None:
-        states, name = bad_states(mdp, bad, counts.ends, minimise)
-    else:
-        holds = objective.on(mdp).holds
-        states, name = (holds if minimise else ~holds), str(objective)
+    n_rows, done = 2 * log.n_rows, 0
+
+    def tell(rows: int) -> None:
+        nonlocal done
+        done += rows
+        if progress is not None:
+            progress(done, n_rows)
+
+    counts = count_log(world, log, 0.0, 0, selection, tell)
+    states, name = bad_states(world, bad, counts.ends)
     usual = Part.of(world, counts, None).values
     standard = Standard(mdp, "best", objective, minimise)
     rows: dict[Any, list[Floats]] = {}
+    ends: dict[Any, Counter[str]] = {}
     missing = 0
-    for _, cohort in log.batches(mdp):
+    names, codes = outcome_classes(mdp, np.arange(mdp.n_states))
+    for n, batch in log.batches(mdp):
+        cohort = batch if selection is None else selection.of_batch(batch)
         found = Recorded.of(world, cohort)
+        tell(n)
         if not len(found):
             continue
         part = cohort.only(found.place)
@@ -187,19 +238,28 @@ def compare_groups(
             (ended, world.sign * found.total, world.sign * expected, reviewed.claimed, reviewed.luck,
              found.total - expected, ended - expected_bad), axis=1,
         )  # fmt: skip
-        for place, row in zip(found.place.tolist(), numbers, strict=True):
+        for place, row, end in zip(found.place.tolist(), numbers, codes[found.end].tolist(), strict=True):
             value = own.get(text_of(cohort.ids[place]))
+            said = None if cohort.said is None else cohort.said[place]
             if value is None:
                 missing += 1
             else:
                 rows.setdefault(value, []).append(row)
+                ends.setdefault(value, Counter())[said or names[end] or UNDER_WAY] += 1
     groups = {value: np.array(rows[value]) for value in sorted(rows, key=lambda one: (str(type(one)), one))}
     _check(by, groups)
-    return Comparison(by, tuple(_group(value, groups) for value in groups), name, missing)
+    often = sum(ends.values(), Counter[str]())
+    order = sorted(often, key=lambda one: (one == UNDER_WAY, -often[one], one))
+    shares = {
+        value: {end: _wilson(ends[value][end] / len(own), len(own)) for end in order} for value, own in groups.items()
+    }
+    return Comparison(by, tuple(_group(value, groups, shares[value]) for value in groups), name, missing)
 
 
 def _check(by: str, groups: Mapping[Any, Floats]) -> None:
-    there = ", ".join(f"{shown(value)} ({counted(len(rows), 'episode')})" for value, rows in groups.items())
+    few = list(groups.items())[:_LISTED]
+    there = ", ".join(f"{shown(value)} ({counted(len(rows), 'episode')})" for value, rows in few)
+    there += f", and {len(groups) - len(few):,} more" if len(groups) > len(few) else ""
     alone = [value for value, rows in groups.items() if len(rows) < 2]
     if len(groups) < 2:
         message = f"the column {by!r} has only one group: there is nothing to compare"
@@ -209,7 +269,9 @@ def _check(by: str, groups: Mapping[Any, Floats]) -> None:
         raise QueryError(Problem(message, value=alone[0], fix=f"join groups, or leave it out; groups: {there}"))
 
 
-def _group(value: Any, groups: Mapping[Any, Floats]) -> ComparedGroup:
+def _group(
+    value: Any, groups: Mapping[Any, Floats], outcomes: Mapping[str, tuple[float, float, float]]
+) -> ComparedGroup:
     own = groups[value]
     others = np.concatenate([rows for other, rows in groups.items() if other is not value])
     means = [_interval(column) for column in own.T]
@@ -218,7 +280,9 @@ def _group(value: Any, groups: Mapping[Any, Floats]) -> ComparedGroup:
     share = _wilson(float(own[:, 0].mean()), len(own))
     difference = float(mean), float(mean) - half, float(mean) + half
     observed, expected, mistakes, luck, beyond, bad_beyond = means[1:]
-    return ComparedGroup(value, len(own), share, observed, expected, mistakes, luck, beyond, bad_beyond, difference)
+    return ComparedGroup(
+        value, len(own), share, observed, expected, mistakes, luck, beyond, bad_beyond, difference, outcomes
+    )
 
 
 def _error(column: Floats) -> float:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
+from tether.errors import Problem, QueryError
 from tether.evaluation.outcomes import outcome_classes
 from tether.logs.batches import Log
 from tether.logs.cohort import Cohort
 from tether.ruling.recorded import Recorded, RuleWorld
+
+if TYPE_CHECKING:
+    from tether.auditing.where import Selection
 
 __all__ = ["CHOOSING", "LogCounts", "count_log", "is_held_out"]
 
@@ -66,8 +71,15 @@ def is_held_out(cohort: Cohort, holdout: float, seed: int) -> Flags:
     return np.asarray(drawn < holdout)
 
 
-def count_log(world: RuleWorld, log: Log, holdout: float, seed: int, selection: Any, progress: Any = None) -> LogCounts:
-    """Count the steps of a log."""
+def count_log(
+    world: RuleWorld,
+    log: Log,
+    holdout: float,
+    seed: int,
+    selection: Selection | None,
+    tell: Callable[[int], None] | None = None,
+) -> LogCounts:
+    """Count the steps of a log; ``tell`` is called with how many more rows are read."""
     form, mdp = world.mdp.form, world.mdp
     episodes, broken = np.zeros(2, np.int64), 0
     transitions = np.zeros((2, form.next_state.size), np.int64)
@@ -75,7 +87,7 @@ def count_log(world: RuleWorld, log: Log, holdout: float, seed: int, selection: 
     begun: dict[tuple[int, int], list[int]] = {}
     names, codes = outcome_classes(mdp, np.arange(mdp.n_states))
     ended, earned = np.zeros(len(names), np.int64), np.zeros(len(names))
-    for _, batch in log.batches(mdp):
+    for n_rows, batch in log.batches(mdp):
         cohort = batch if selection is None else selection.of_batch(batch)
         found = Recorded.of(world, cohort)
         part = is_held_out(cohort, holdout, seed)[found.place].astype(np.int64)
@@ -89,6 +101,13 @@ def count_log(world: RuleWorld, log: Log, holdout: float, seed: int, selection: 
             begun.setdefault((s, h), [0, 0])[p] += n
         np.add.at(ended, codes[found.end], 1)
         np.add.at(earned, codes[found.end], world.sign * found.total)
+        if tell is not None:
+            tell(n_rows)
+    if not episodes.sum():
+        if selection is not None and not broken:
+            message = f"the condition {selection.where.text!r} holds for no episode of the log"
+            raise QueryError(Problem(message, value=selection.where.text, argument="where"))
+        raise QueryError(Problem("the log has no episode that can be used", fix="tether check says why"))
     kinds = sorted(begun)
     ends = {
         name: (int(n), float(total / n)) for name, n, total in zip(names, ended, earned, strict=True) if name and n > 0

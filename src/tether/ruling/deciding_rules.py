@@ -16,6 +16,7 @@ from tether._foundation.checks import whole_number
 from tether._foundation.rounding import rounding_of
 from tether.errors import Problem, QueryError
 from tether.mdp import MDP
+from tether.model.names import name_list
 from tether.model.properties import make_property
 from tether.ruling.conditions import all_conditions, variables_of
 from tether.ruling.counting import CHOOSING, LogCounts, count_log
@@ -55,8 +56,14 @@ def search_rules(
     if harm is not None and not (isinstance(harm, int | float) and 0 <= harm <= 1):
         raise QueryError(Problem(f"harm must be a share from 0 to 1, not {harm!r}", value=harm, argument="harm"))
     choices, changes = all_conditions(mdp, conditions, depth), Actions(mdp.actions).all_edits(edits)
-    if not choices or not changes:
-        raise QueryError("there is no rule to search in: the model has no state or no action that could be changed")
+    if not changes:
+        fix = f"there are actions: {name_list(mdp.actions)}"
+        raise QueryError(Problem("there is no rule to search in: no action could be done instead", fix=fix))
+    if not choices:
+        message = "there is no rule to search in: nothing can be decided where the conditions hold"
+        open_states = [mdp.states[s] for s in np.flatnonzero(~run.world.closed).tolist()]
+        fix = f"there are states with decisions: {name_list(open_states)}"
+        raise QueryError(Problem(message, value=conditions, fix=fix, argument="conditions"))
     part, placebo = run.choosing, _placebo(run, changes, choices)
     found: list[EvaluatedRule] = []
     chosen: list[EvaluatedRule] = []
@@ -145,8 +152,7 @@ class RuleRun:
         client: Any, bad: Any, where: str | None, out: Any, fresh: bool, reading: dict[str, Any], progress: Any,
     ) -> RuleRun:  # fmt: skip
         """Check what is asked, and count the log."""
-        from tether.auditing.audit_question import make_question
-        from tether.auditing.where import Selection
+        from tether.auditing.where import selection_of
         from tether.io.opening import read_as_learned
         from tether.logs.batches import open_log
 
@@ -163,18 +169,11 @@ class RuleRun:
         workers = None if workers is None else whole_number("workers", workers, 1)
         wanted = make_property(objective)
         opened = open_log(log, **(read_as_learned(mdp, reading) if isinstance(log, str | os.PathLike) else reading))
-        asked = make_question(None, 1, "definition", "support", wanted, False, None, 0, seed, minimise)
-        selection = None if where is None else Selection.of(where, mdp, asked, opened)
+        selection = selection_of(where, mdp, opened, wanted, bool(minimise))
         world = RuleWorld(mdp, wanted, bool(minimise), opened.longest())
         counts = count_log(world, opened, float(holdout), seed, selection)
-        if counts.episodes.sum() == 0:
-            raise QueryError(Problem("the log has no episode that can be used", fix="tether check says why"))
-        if wanted is not None:
-            holds = wanted.on(mdp).holds
-            world = replace(world, bad=holds if minimise else ~holds, bad_name=_bad_end(wanted, minimise))
-        else:
-            states, name = bad_states(mdp, bad, counts.ends, bool(minimise))
-            world = replace(world, bad=states, bad_name=name)
+        states, name = bad_states(world, bad, counts.ends)
+        world = replace(world, bad=states, bad_name=name)
         every = Part.of(world, counts, None)
         choosing = Part.of(world, counts, CHOOSING) if holdout > 0 and counts.episodes.min() > 0 else every
         return cls(
@@ -366,11 +365,3 @@ def _placebo(run: RuleRun, edits: Any, conditions: Any) -> Floats | None:
         taught = replace(part, mdp=relearned(part.mdp, mixed, int(part.episodes)))
         best[number] = float(taught.scores(edits, conditions).max(initial=0.0))
     return best
-
-
-def _bad_end(objective: Any, minimise: bool) -> str:
-    """What a property that fails (or, if it is to be minimised, holds) is called as a bad end."""
-    kind, _, what = str(objective).partition(" ")
-    if kind in ("avoid", "reach"):
-        return what if (kind == "avoid") != minimise else f"not {what}"
-    return str(objective) if minimise else f"not ({objective})"

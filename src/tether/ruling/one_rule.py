@@ -75,4 +75,7 @@ def rule(condition: Any, *, instead_of: Any = None, do: Any = None) -> Rule:
     if instead_of is None and do is None:
         fix = "give do= (what is done), instead_of= (what is not done any more), or both"
         raise QueryError(Problem("the rule changes nothing", fix=fix))
+    if instead_of is not None and instead_of == do:
+        message = f"the rule changes nothing: {do} is done instead of {do}"
+        raise QueryError(Problem(message, value=do, fix="leave instead_of= out: then it is always done"))
     return Rule(read_condition(condition), instead_of, do)

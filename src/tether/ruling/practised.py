@@ -17,11 +17,15 @@ from tether._foundation.arrays import Flags, Floats, Ints, summed
 from tether.core.replays import Practice
 from tether.errors import Problem, QueryError
 from tether.mdp import MDP
+from tether.model.labels import name_text
 from tether.ruling.conditions import Condition, Variable, find_states
 from tether.ruling.edits import Actions, Edit
 from tether.ruling.recorded import RuleWorld
 
 __all__ = ["Candidate", "Values", "apply_rules", "practice_of", "usual_shares"]
+
+_LISTED = 5
+"""How many states are listed where a condition holds in none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +74,13 @@ class Candidate:
         done = summed(mdp.form.pair_action[here], visits[here], mdp.n_actions)
         there = ", ".join(f"{mdp.actions[a]!s} {int(done[a]):,} times" for a in np.argsort(-done) if done[a] > 0)
         if not here.any() or not done.any():
-            message = f"the rule touches nobody: no episode is ever where {self.condition}"
-            raise QueryError(Problem(message, value=str(self.condition), fix="give another condition"))
+            message = f"the rule touches nobody: nothing is ever decided where {self.condition}"
+            times = summed(world.pair_state, np.where(world.closed[world.pair_state], 0, visits), mdp.n_states)
+            often = [s for s in np.argsort(-times, kind="stable")[:_LISTED].tolist() if times[s] > 0]
+            states = ", ".join(f"{name_text(mdp.states[s])} ({int(times[s]):,} times)" for s in often)
+            more = f", and {left:,} more" if (left := int(np.count_nonzero(times)) - len(often)) else ""
+            fix = f"the log has decisions in {states}{more}" if often else "the log has no decisions"
+            raise QueryError(Problem(message, value=str(self.condition), fix=fix))
         fix = f"what was done there: {there}"
         wanted = np.array(self.edit.to)[mdp.form.pair_action]
         meant = here & (visits > 0) & (wanted != mdp.form.pair_action)
@@ -79,6 +88,12 @@ class Candidate:
             other = self.edit.instead_of or "anything else"
             message = f"the rule touches nobody: where {self.condition}, nobody did {other}"
             raise QueryError(Problem(message, value=str(self.edit), fix=fix))
+        others = summed(world.pair_state, np.where(self.to >= 0, visits, 0), mdp.n_states)[world.pair_state]
+        if self.edit.do is None and not (others[meant] > 0).any():
+            message = (
+                f"the rule touches nobody: where {self.condition}, nothing but {self.edit.instead_of} is ever done"
+            )
+            raise QueryError(Problem(message, value=str(self.edit), fix=f"say what to do there, with do=; {fix}"))
         asked = self.to[self.touched & (visits > 0)]
         if asked.size == 0 or (learned and self.edit.do is not None and not visits[asked].any()):
             message = f"where {self.condition}, nobody ever did {self.edit.do}: the log cannot say what it leads to"

@@ -215,12 +215,17 @@ class Recorded:
         )  # fmt: skip
 
 
-def bad_states(mdp: MDP, bad: Any, ends: dict[str, tuple[int, float]], minimise: bool) -> tuple[Flags | None, str]:
+def bad_states(world: RuleWorld, bad: Any, ends: dict[str, tuple[int, float]]) -> tuple[Flags | None, str]:
     """The states that are a bad end, and their name.
 
-    ``bad`` is the name of a label or a state. By default it is what the model calls bad; else, of the ends that the log
-    has (``ends``: how often, and the mean return), the one whose episodes did worst.
+    With an objective they are those where it fails. Else ``bad`` is the name of a label or a state. By default it is
+    what the model calls bad; else, of the ends that the log has (``ends``: how often, and the mean return), the one
+    whose episodes did worst.
     """
+    mdp, minimise = world.mdp, world.minimise
+    if world.objective is not None:
+        holds = world.objective.on(mdp).holds
+        return (holds if minimise else ~holds), _failing(str(world.objective), minimise)
     found = np.zeros(mdp.n_states, bool)
     if bad is None:
         marked = getattr(mdp, "bad", None) or ()
@@ -245,3 +250,11 @@ def bad_states(mdp: MDP, bad: Any, ends: dict[str, tuple[int, float]], minimise:
                 Problem(f"the model has no end {name!r}", value=name, fix=f"there are {there}", argument="bad")
             )
     return found, ", ".join(map(str, names))
+
+
+def _failing(objective: str, minimise: bool) -> str:
+    """What a property that fails (or, if it is to be minimised, holds) is called as a bad end."""
+    kind, _, what = objective.partition(" ")
+    if kind in ("avoid", "reach"):
+        return what if (kind == "avoid") != minimise else f"not {what}"
+    return objective if minimise else f"not ({objective})"

@@ -263,6 +263,8 @@ def _decisions(audit: AuditRecord) -> dict[str, Any]:
             "best": name_in_words(mdp.actions, one["best"]),
             "times": one["times"],
             "mistakes": one["mistakes"],
+            "gained": one["gained"],
+            "lost": one["lost"],
             "cost": one["mean_cost"],
             "effect": one["effect"],
             "better": None if one["better"] is None else percent(one["better"], short=True),
