@@ -14,7 +14,6 @@ from tether.cli.options import Episode, PlanOptions, about_an_episode, as_json, 
 if TYPE_CHECKING:
     from tether.evaluation.trajectories import Trajectories
     from tether.objects.plan_object import Plan
-    from tether.observation.path import Path as Observed
 
 __all__ = ["sample"]
 
@@ -44,10 +43,10 @@ def sample(episode: Episode, limits: PlanOptions, n: int, seed: int, output: Pat
         drawn = plan.sample(n, seed)
         if output is not None:
             from tether.io.logs import write_episodes
-            from tether.observation.episodes import Episodes
+            from tether.observation.earned import rewarded
 
             say(f"writing {output}")
-            write_episodes(Episodes.from_paths(_rewarded(plan, drawn)), output)
+            write_episodes([rewarded(plan.cf.mdp, path)[0] for path in drawn.paths], output)
     if as_json:
         print_json(
             "sample",
@@ -64,21 +63,6 @@ def sample(episode: Episode, limits: PlanOptions, n: int, seed: int, output: Pat
         )
     else:
         _print(plan, drawn, output)
-
-
-def _rewarded(plan: Plan, drawn: Trajectories) -> list[Observed]:
-    """The trajectories with what each step earned, for the log."""
-    from tether.observation.path import Path as Observed
-
-    reward = plan.cf.mdp.reward
-    return [
-        Observed(
-            path.states,
-            path.actions,
-            [reward(path.states[t], path.actions[t], path.states[t + 1], t) for t in range(path.T)],
-        )
-        for path in drawn.paths
-    ]
 
 
 def _what(plan: Plan) -> str:
