@@ -34,9 +34,11 @@ Examples:
 @as_json
 def sample(episode: Episode, limits: PlanOptions, n: int, seed: int, output: Path | None, as_json: bool) -> None:
     """Draw episodes of the plan: how this episode might have gone."""
+    from tether.cli.pipes import PIPE, refuse_both, written_to
     from tether.cli.screen import progress
     from tether.explanation.answer_data import plan_data
 
+    refuse_both(output, as_json)
     plan = limits.plan(episode.replay())
     with progress() as say:
         say("drawing", DRAWING)
@@ -46,7 +48,10 @@ def sample(episode: Episode, limits: PlanOptions, n: int, seed: int, output: Pat
             from tether.observation.earned import rewarded
 
             say(f"writing {output}")
-            write_episodes([rewarded(plan.cf.mdp, path)[0] for path in drawn.paths], output)
+            with written_to(output) as file:
+                write_episodes([rewarded(plan.cf.mdp, path)[0] for path in drawn.paths], file)
+    if str(output) == PIPE:
+        return
     if as_json:
         print_json(
             "sample",

@@ -54,12 +54,14 @@ def simulate(
     Nothing is observed here: it is what the model alone expects. With -n it draws a log of episodes.
     """
     from tether._foundation.words import counted, number
+    from tether.cli.pipes import PIPE, refuse_both, written_to
     from tether.cli.screen import progress, put
     from tether.io.logs import write_episodes
     from tether.io.paths import write_path
     from tether.io.sources import find_name, open_policy
     from tether.observation.earned import rewarded
 
+    refuse_both(output, as_json)
     source.refuse_other_columns()
     mdp = source.open()
     first = None if start is None else find_name(mdp.states, start, "state")
@@ -70,10 +72,13 @@ def simulate(
         paths, returns = [path for path, _ in known], [value for _, value in known]
         if output is not None:
             say(f"writing {output}")
-            if n is None:
-                write_path(paths[0], output)
-            else:
-                write_episodes(paths, output)
+            with written_to(output) as file:
+                if n is None:
+                    write_path(paths[0], file)
+                else:
+                    write_episodes(paths, file)
+    if str(output) == PIPE:
+        return
     mean = sum(returns) / len(returns)
     if as_json:
         print_json(
