@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from tether.errors import TetherError
+from tether.errors import FileError, ModelError, PathError, QueryError
 
 __all__ = ["PIPE", "read_from", "refuse_both", "written_to"]
 
@@ -39,11 +39,9 @@ def read_from(word: str) -> Iterator[str]:
         file.write_bytes(data)
         try:
             yield str(file)
-        except TetherError as error:
-            problems = [
-                replace(one, file=_INPUT) if one.file == str(file) else one for one in getattr(error, "problems", ())
-            ]
-            raise type(error)(problems, total=getattr(error, "total", None)) from None
+        except (FileError, ModelError, PathError, QueryError) as error:
+            problems = [replace(one, file=_INPUT) if one.file == str(file) else one for one in error.problems]
+            raise type(error)(problems, total=error.total) from None
 
 
 @contextmanager

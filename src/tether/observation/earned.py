@@ -114,7 +114,7 @@ def rewarded(mdp: ModelRecord, path: Path) -> tuple[Path, float]:
     """
     seen = observe(mdp, path)
     rewards = step_rewards(mdp, seen)
-    return replace(path, rewards=rewards), _return(mdp, seen, rewards)
+    return replace(path, rewards=tuple(rewards)), _return(mdp, seen, rewards)
 
 
 def _return(mdp: ModelRecord, seen: Observation, rewards: list[float]) -> float:
