@@ -1,5 +1,6 @@
 """What the table of episodes comes to: the same from a table and from its file, part by part, as from its rows."""
 
+from collections import Counter
 from statistics import fmean, stdev
 
 import numpy as np
@@ -13,6 +14,9 @@ from tether.auditing.summary import FileRows, TableRows, find_problems, find_top
 
 NUMBERS = st.none() | st.sampled_from([-2.0, -1e-12, 0.0, 1e-12, 0.5, 1.0, 3.0])
 MISTAKES = st.none() | st.sampled_from([0.0, 0.5, 2.0])
+CHANGES = st.fixed_dictionaries(
+    dict.fromkeys(("observed_action", "advised_action"), st.sampled_from(["wait", "treat"]))
+)
 ROWS = st.lists(
     st.fixed_dictionaries(
         {
@@ -25,6 +29,7 @@ ROWS = st.lists(
             "gamma_star": st.none() | st.sampled_from([1.0, 2.5, float("inf")]),
             "verdict": st.sampled_from([None, "holds", "could do harm"]),
             "worse_end": st.sampled_from([None, True, False]),
+            "changes": st.none() | st.lists(CHANGES, max_size=2),
             "value": NUMBERS,
             "model_value": NUMBERS,
             "problem": st.sampled_from([None, "row 3: a gap"]),
@@ -33,18 +38,18 @@ ROWS = st.lists(
     max_size=12,
 )
 KINDS = {name: pa.string() for name in ("outcome", "verdict", "problem")} | {"worse_end": pa.bool_()}
+KINDS["changes"] = pa.list_(pa.struct({name: pa.string() for name in ("observed_action", "advised_action")}))
 
 
 def both(rows, folder):
     """The rows as a table, and as a file of several groups of rows."""
     columns = {"episode": pa.array(range(len(rows)), pa.int64())}
     names = (
-        "observed outcome mistakes claimed gain guaranteed_gain gamma_star verdict worse_end value model_value problem"
+        "observed outcome mistakes claimed gain guaranteed_gain gamma_star verdict worse_end changes value model_value "
+        "problem"
     )
     for name in names.split():
         columns[name] = pa.array([row[name] for row in rows], KINDS.get(name, pa.float64()))
-    actions = pa.struct([("observed_action", pa.string()), ("advised_action", pa.string())])
-    columns["changes"] = pa.array([[] for _ in rows], pa.list_(actions))
     parquet.write_table(pa.table(columns), folder / "episodes.parquet", row_group_size=3)
     return TableRows(pa.table(columns)), FileRows(lambda: folder / "episodes.parquet")
 
@@ -61,6 +66,8 @@ def test_the_summary_is_that_of_the_rows(tmp_path_factory, rows, apart):
     for found in both(rows, tmp_path_factory.mktemp("rows")):
         summary = summarize(found, apart=apart)
         assert summary.unfinished == len(rows) - len(ended)
+        changed = [row["verdict"] or "" for row in gained if row["changes"]]
+        assert [dict(one.verdicts) for one in summary.changed] == ([Counter(changed)] if changed else [])
         assert summary.worse_ends == sum(bool(row["worse_end"]) for row in gained)
         assert (summary.episodes, len(found)) == (len(rows), len(rows))
         assert summary.answered == sum(row["problem"] is None for row in rows)
@@ -74,6 +81,12 @@ def test_the_summary_is_that_of_the_rows(tmp_path_factory, rows, apart):
         assert summary.held.tolist() == [row["gamma_star"] for row in strong if row["verdict"] == "holds"]
         verdicts = [row["verdict"] for row in gained if row["verdict"]]
         assert summary.verdicts == {one: verdicts.count(one) for one in verdicts}
+        changed = [(row["changes"][0], row["verdict"]) for row in gained if row["changes"]]
+        firsts = [(one["observed_action"], one["advised_action"], verdict) for one, verdict in changed]
+        assert sum(one.episodes for one in summary.changed) == len(firsts)
+        for one in summary.changed:
+            mine = [verdict for *pair, verdict in firsts if pair == [one.observed, one.advised]]
+            assert (one.episodes, one.verdicts["holds"]) == (len(mine), mine.count("holds"))
         assert summary.is_certified == any(row["verdict"] for row in rows)
         for name, helped in summary.outcomes.items():
             counts = [sum(row["outcome"] == name for row in some) for some in (rows, bad, gained, lost)]

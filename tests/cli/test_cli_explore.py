@@ -82,8 +82,8 @@ def test_a_log_ranked_by_its_audit(served, tmp_path, monkeypatch):
     listed = served[-1].offered.listed()
     top = found.top(1).to_pylist()[0]
     assert listed[0].name == str(top["episode"])
-    told = f"mistakes cost {top['claimed']:.4g}, hindsight gains {top['gain']:.4g}, {top['verdict']}"
-    assert listed[0].about == told
+    gain = f"hindsight gains {top['gain']:.4g}, {top['verdict']}" if top["gain"] > 0 else "nothing to gain"
+    assert listed[0].about == f"mistakes cost {top['claimed']:.4g}, {gain}"
     assert {one.about for one in listed[len(found) :]} == {"no answer in the audit"}
     assert len(listed) == len(log)
     tether.audit(mdp, WARD, k=2, m=0, out="none")

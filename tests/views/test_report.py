@@ -86,12 +86,12 @@ def test_the_style_sheet_loads_nothing(tmp_path_factory):
 
 
 def test_nothing_is_loaded_before_it_is_needed(tmp_path):
-    """`import tether`, and what records show in a notebook, need neither templates nor figures."""
+    """`import tether`, and what records but plans show in a notebook, need neither templates nor figures."""
     code = """
 import sys, tether
 toy = tether.cases.toy()
 plan = tether.counterfactual(toy.mdp, toy.path).plan(2, 1)
-plan._repr_html_(), plan.cf.sweep()._repr_html_()
+plan.explain()._repr_html_(), plan.cf.sweep()._repr_html_()
 print("matplotlib" in sys.modules, "jinja2" in sys.modules)
 plan.report(sys.argv[1])
 print("matplotlib.pyplot" in sys.modules, "pyarrow" in sys.modules)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrow import Tabular
+from tether._foundation.markup import Displayed
 from tether._foundation.words import counted, number, percent
 from tether.errors import PathError, QueryError
 from tether.model.several_types import Types
@@ -43,7 +44,7 @@ class TypedRow:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TypedAudit(Tabular):
+class TypedAudit(Tabular, Displayed):
     """One question about every episode of a log, with hidden types; made by ``tether.audit(types, log)``.
 
     Attributes

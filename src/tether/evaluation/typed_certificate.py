@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tether._foundation.markup import Displayed
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import number
 from tether.conditioning.model_sets import UNRELATED_LUCK
@@ -17,7 +18,7 @@ __all__ = ["TypedCertificate", "typed_certificate"]
 
 
 @dataclass(frozen=True, slots=True)
-class TypedCertificate:
+class TypedCertificate(Displayed):
     """The worst and the best expected return of a plan over every causal model of each type.
 
     Attributes

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tether._foundation.arrow import Tabular
+from tether._foundation.markup import Displayed
 from tether._foundation.words import with_spread
 from tether.errors import QueryError
 from tether.evaluation.evaluate import Evaluation, evaluate_policy
@@ -23,7 +24,7 @@ __all__ = ["TypedEvaluation", "evaluate_typed", "evaluate_typed_plan"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TypedEvaluation(Tabular):
+class TypedEvaluation(Tabular, Displayed):
     """Exactly what to expect under a policy that does not see the type.
 
     Attributes

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tether._foundation.arrow import Tabular, name_array
+from tether._foundation.markup import Displayed
 from tether._foundation.rounding import gain_of
 from tether._foundation.words import number
 from tether.explanation.decisions import decide
@@ -20,7 +21,7 @@ __all__ = ["TypedDecision", "TypedDecisions", "typed_decisions"]
 
 
 @dataclass(frozen=True, slots=True)
-class TypedDecision:
+class TypedDecision(Displayed):
     """One action at one step: what would have followed, had only this action been different.
 
     Attributes
@@ -57,7 +58,7 @@ class TypedDecision:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TypedDecisions(Tabular):
+class TypedDecisions(Tabular, Displayed):
     """Every step of an episode and every action available there; made by `TypedCounterfactual.decisions`.
 
     Examples

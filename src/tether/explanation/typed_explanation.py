@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tether._foundation.arrow import Tabular, name_array
-from tether._foundation.markup import html_table, paragraphs
+from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.words import number, percent
 from tether.evaluation.typed_certificate import TypedCertificate, typed_certificate
 from tether.plan.typed_plan import TypedPlanRecord
@@ -20,7 +20,7 @@ __all__ = ["TypedExplanation", "TypedStep", "explain_typed", "typed_data"]
 
 
 @dataclass(frozen=True, slots=True)
-class TypedStep:
+class TypedStep(Displayed):
     """One step of an episode beside a plan.
 
     Attributes

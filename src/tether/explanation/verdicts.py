@@ -44,20 +44,30 @@ _LITTLE, _MUCH = 0.25, 0.75
 class Nouns(Displayed):
     """What a log calls an episode and a step: ``Nouns("patient", "hour")``.
 
+    The record of a patient stays an episode: only *this* episode, each or another one, and several, are patients.
+
     Examples
     --------
-    >>> Nouns("patient", "hour")("Tied to this episode up to step 2, of 10 steps.")
-    'Tied to this patient up to hour 2, of 10 hours.'
+    >>> Nouns("patient", "hour")("Tied to this episode up to step 2, of 10 steps. It may end within the episode.")
+    'Tied to this patient up to hour 2, of 10 hours. It may end within the episode.'
+    >>> Nouns(step="hour")("Later by a step.")
+    'Later by an hour.'
     """
 
     episode: str = "episode"
     step: str = "step"
 
     def __call__(self, text: str) -> str:
-        for word, other in (("episode", self.episode), ("step", self.step)):
-            if other != word:
-                text = re.sub(rf"\b{word}(s?)\b", rf"{other}\1", text)
-                text = re.sub(rf"\b{word.capitalize()}(s?)\b", rf"{other.capitalize()}\1", text)
+        if self.episode != "episode":
+            which = r"\b(this|each|every|per|other|another|one) episode\b"
+            text = re.sub(which, rf"\1 {self.episode}", text, flags=re.IGNORECASE)
+            text = re.sub(r"\bepisodes\b", f"{self.episode}s", text)
+            text = re.sub(r"\bEpisode(s?)\b", rf"{self.episode.capitalize()}\1", text)
+        if self.step != "step":
+            article = "an" if self.step.startswith(("a", "e", "i", "o", "u", "hour")) else "a"
+            text = re.sub(r"\ba step\b", f"{article} {self.step}", text)
+            text = re.sub(r"\bstep(s?)\b", rf"{self.step}\1", text)
+            text = re.sub(r"\bStep(s?)\b", rf"{self.step.capitalize()}\1", text)
         return text
 
 

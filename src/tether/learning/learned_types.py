@@ -25,6 +25,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import whole_number
+from tether._foundation.markup import Displayed
 from tether._foundation.words import counted, percent
 from tether.errors import Problem, QueryError
 from tether.learning.learn import learn
@@ -42,7 +43,7 @@ _SETTLED = 1e-8
 _MOST_ROUNDS = 500
 
 
-class LearnedTypes(Types):
+class LearnedTypes(Types, Displayed):
     """Types that were learned from a log; made by `tether.learn_types`. A `tether.Types`, and what it rests on.
 
     Attributes

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tether._foundation.markup import Displayed
 from tether.influence.one_step import Influence
 from tether.influence.rules import Rule
 from tether.objects.counterfactual_object import CounterfactualMDP
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["TypedCounterfactual", "TypedPlan"]
 
 
-class TypedPlan(TypedPlanRecord):
+class TypedPlan(TypedPlanRecord, Displayed):
     __doc__ = TypedPlanRecord.__doc__
 
     def certify(self) -> TypedCertificate:
@@ -116,7 +117,7 @@ class TypedPlan(TypedPlanRecord):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TypedCounterfactual(TypedRecord):
+class TypedCounterfactual(TypedRecord, Displayed):
     __doc__ = TypedRecord.__doc__
 
     @cached_property

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tether._foundation.arrow import Tabular, name_array
+from tether._foundation.markup import Displayed
 from tether._foundation.rounding import gain_of
 from tether._foundation.words import number
 from tether.conditioning.counterfactual_record import CounterfactualRecord
@@ -45,7 +46,7 @@ Decide = Callable[[int, Key], tuple[int, dict[int, tuple[float, Key]]]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LimitedPlan(Tabular):
+class LimitedPlan(Tabular, Displayed):
     """The best plan with a limit on whole paths; made by `CounterfactualMDP.plan` with ``budget`` or ``lost``.
 
     Attributes

@@ -12,6 +12,7 @@ import numpy as np
 from tether._foundation.arrays import Floats
 from tether._foundation.arrow import Tabular
 from tether._foundation.checks import whole_number
+from tether._foundation.markup import Displayed
 from tether._foundation.rounding import gain_of
 from tether._foundation.words import number
 from tether.conditioning.counterfactual_record import CounterfactualRecord
@@ -281,7 +282,7 @@ def _seeing(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TypedSweep(Tabular):
+class TypedSweep(Tabular, Displayed):
     r"""The value of the best plan for every k and m, for an individual whose type was never recorded.
 
     Attributes

@@ -11,6 +11,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether._foundation.arrow import Tabular
+from tether._foundation.markup import Displayed
 from tether._foundation.words import percent
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.errors import PathError, Problem, QueryError
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["TypedRecord", "TypesOverTime"]
 
 
-class TypesOverTime(Mapping[str, Floats], Tabular):
+class TypesOverTime(Mapping[str, Floats], Tabular, Displayed):
     """The probability of each type before the first step and after each: arrays of T + 1 numbers, by type.
 
     Examples

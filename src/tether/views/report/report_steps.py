@@ -150,7 +150,7 @@ class _Writer:
         plan = explanation.plan
         self.T, self.recorded = plan.T, plan.cf.path.last_recorded
         self.rounding = rounding_of(plan.value, plan.observed_value)
-        self.action_name = action_name
+        self.action_name, self.decided = action_name, plan.objective is not None
         goes_on = [step.t for step in explanation.steps if step.observed_outcome is None]
         self.ended = max(goes_on, default=-1) + 1  # from then on nothing was done
         self.luck = left_to_chance(plan.asked, plan.chain)
@@ -208,7 +208,7 @@ class _Writer:
     def _planned(self, step: ExplainedStep) -> Cell:
         if step.action is None:  # the property is decided there, or nothing is left to do
             elsewhere = f"elsewhere {self._action(step.instead)}" if step.changed > _RARE else ""
-            return Cell("the plan ends", "aside", elsewhere)
+            return Cell("the plan ends" if self.decided else "nothing to decide", "aside", elsewhere)
         note = _note(step.action_probability)
         if not step.differs:
             if step.changed > _RARE:  # in other states than the likeliest one

@@ -1,11 +1,13 @@
 "use strict";
-// Sorts and filters the table of episodes, and shows 25 of them at a time (10 on a phone). Without it the table stays as it is: all rows.
+// Sorts and filters the table of episodes, and shows 25 of them at a time (7 on a phone). Without it the table stays as it is: all rows.
 (() => {
   const table = document.getElementById("listed"), body = table.tBodies[0], rows = [...body.rows];
   const heads = [...table.tHead.rows[0].cells], form = document.getElementById("filter");
   const find = document.getElementById("find"), outcome = document.getElementById("outcome");
   const sort = document.getElementById("sort"), more = document.getElementById("more");
-  const cards = [...document.querySelectorAll("button.card[data-show]")], page = matchMedia("(max-width: 46rem)").matches ? 10 : 25;
+  const cards = [...document.querySelectorAll("button.card[data-show]")];
+  const phone = matchMedia("(max-width: 46rem)");
+  let page = phone.matches ? 7 : 25;
   let most = page;
   const shown = document.getElementById("shown"), nouns = shown.dataset.nouns;
   const words = new Intl.Collator(undefined, { numeric: true });
@@ -76,6 +78,7 @@
       filter();
     });
   }
+  phone.addEventListener("change", () => { most = page = phone.matches ? 7 : 25; filter(); });
   form.hidden = false;
   filter();
 })();
