@@ -263,7 +263,7 @@ class MDP(Shown, ModelRecord):
     @overload
     def simulate(
         self,
-        policy: Any,
+        policy: Any = "random",
         steps: int | None = None,
         *,
         n: None = None,
@@ -274,7 +274,7 @@ class MDP(Shown, ModelRecord):
     @overload
     def simulate(
         self,
-        policy: Any,
+        policy: Any = "random",
         steps: int | None = None,
         *,
         n: int,
@@ -284,7 +284,7 @@ class MDP(Shown, ModelRecord):
     ) -> Episodes: ...
     def simulate(
         self,
-        policy: Any,
+        policy: Any = "random",
         steps: int | None = None,
         *,
         n: int | None = None,
@@ -297,7 +297,7 @@ class MDP(Shown, ModelRecord):
         Parameters
         ----------
         policy : "optimal", "random", callable, mapping or array
-            See `tether.plan.policy`.
+            Who acts; see `tether.plan.policy`. By default any available action, each equally likely.
         steps : int, optional
             As in `solve`.
         n : int, optional

@@ -50,6 +50,7 @@ CALLS = {
     "compare": {tether.compare: "objective minimise bad where time step"},
     "check": {tether.io.check: "influence"},
     "convert": {tether.io.convert: "to mean_rewards"},
+    "simulate": {tether.MDP.simulate: "steps start seed n"},
     "learn": {
         tether.learn: "prior minimum support rewards empty_rewards end time step decimal encoding day_first fold_case "
         "skip_broken"

@@ -246,3 +246,24 @@ def test_every_path_of_a_case_is_exported(tmp_path):
     assert "model.csv, path.csv, path-suboptimal.csv" in text
     again = read_path(tmp_path / "out" / "path-suboptimal.csv", tether.cases.sepsis().mdp)
     assert again == tether.cases.sepsis().paths["suboptimal"]
+
+
+def test_simulate_draws_what_the_library_draws(tmp_path):
+    grid = tether.cases.grid_world().mdp
+    write_model(grid, tmp_path / "model.drn")
+    model, alone, log = tmp_path / "model.drn", tmp_path / "path.csv", tmp_path / "log.csv"
+    call = ["simulate", model, "--policy", "optimal", "--steps", 6, "--start", 3, "--seed", 5]
+    one = json_of(*call, "-o", alone)
+    drawn = grid.simulate("optimal", 6, start=3, rng=5)
+    by_hand = [grid.reward(drawn.states[t], drawn.actions[t], drawn.states[t + 1], t) for t in range(6)]
+    found = read_path(alone, grid)
+    assert (found.states, found.actions, list(found.rewards)) == (drawn.states, drawn.actions, by_hand)
+    assert (one["mean"], one["episodes"][0]["value"]) == (sum(by_hand), sum(by_hand))
+    many = json_of(*call, "-n", 4, "-o", log)
+    wanted = grid.simulate("optimal", 6, start=3, rng=5, n=4)
+    read = read_episodes(log)
+    assert [(path.states, path.actions) for path in read.values()] == [
+        (path.states, path.actions) for path in wanted.values()
+    ]
+    assert many["episodes"][0] == one["episodes"][0]  # the same seed, the same first episode
+    assert "… and 1 more" in words(*call, "-n", 4)

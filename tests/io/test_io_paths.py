@@ -274,7 +274,7 @@ def test_a_label_that_could_be_several(write):
 
 
 def test_files_of_another_kind(write, tmp_path):
-    known = ".csv, .tsv, .parquet, .pq, .arrow, .feather, .ipc, .xlsx, .xlsm, .json"
+    known = ".csv, .tsv, .parquet, .pq, .arrow, .feather, .ipc, .xlsx, .xlsm, .json, or a trace of PRISM's simulator"
     assert message(write("", "a.txt")) == f"a.txt: the name does not say what file this is; expected one of {known}"
     (tmp_path / "folder").mkdir()
     assert message(str(tmp_path / "folder")) == f"folder: this is a directory; expected one of {known}"

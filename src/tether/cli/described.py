@@ -214,13 +214,14 @@ class Episode(ModelOptions):
 
     def open_path(self, mdp: MDP | None) -> Path:
         """Read the path, with the names of the model if there is one."""
+        from tether.cli.pipes import read_from
         from tether.cli.screen import progress
         from tether.io.sources import open_path
 
         source = self.path_source
-        with progress() as say:
+        with progress() as say, read_from(source) as file:
             say(f"reading {source}", READING)
-            return open_path(source, mdp, **self.reading_path)
+            return open_path(file, mdp, **self.reading_path)
 
     @property
     def reading_path(self) -> dict[str, Any]:

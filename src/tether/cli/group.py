@@ -40,7 +40,13 @@ _SECTIONS: dict[str, dict[str, str | None]] = {
         "evaluate-rule": "rules",
         "compare": "rules",
     },
-    "Models and episodes": {"check": "check", "convert": "convert", "learn": "learn", "cases": "cases"},
+    "Models and episodes": {
+        "check": "check",
+        "convert": "convert",
+        "simulate": "simulate",
+        "learn": "learn",
+        "cases": "cases",
+    },
     "To look at": {"explore": "explore", "demo": "demo", "reproduce": None},
 }
 

@@ -77,6 +77,7 @@ def learn(
     saved model: it keeps the counts, which credible intervals need. A table does not keep them.
     """
     from tether._foundation.words import shown
+    from tether.cli.pipes import read_from
     from tether.cli.screen import progress, put
     from tether.explanation.answer_data import as_data
     from tether.io.finding import word_to_label
@@ -84,11 +85,11 @@ def learn(
     from tether.io.opening import must_exist
     from tether.learning.learn import learn as fit
 
-    must_exist(log)
-    with progress() as say:
+    with progress() as say, read_from(log) as file:
+        must_exist(file)
         say(f"reading {log}", READING)
         mdp = fit(
-            log,
+            file,
             prior,
             minimum=minimum,
             support=support,

@@ -14,7 +14,6 @@ from tether.cli.options import Episode, PlanOptions, about_an_episode, as_json, 
 if TYPE_CHECKING:
     from tether.evaluation.trajectories import Trajectories
     from tether.objects.plan_object import Plan
-    from tether.observation.path import Path as Observed
 
 __all__ = ["sample"]
 
@@ -35,19 +34,24 @@ Examples:
 @as_json
 def sample(episode: Episode, limits: PlanOptions, n: int, seed: int, output: Path | None, as_json: bool) -> None:
     """Draw episodes of the plan: how this episode might have gone."""
+    from tether.cli.pipes import PIPE, refuse_both, written_to
     from tether.cli.screen import progress
     from tether.explanation.answer_data import plan_data
 
+    refuse_both(output, as_json)
     plan = limits.plan(episode.replay())
     with progress() as say:
         say("drawing", DRAWING)
         drawn = plan.sample(n, seed)
         if output is not None:
             from tether.io.logs import write_episodes
-            from tether.observation.episodes import Episodes
+            from tether.observation.earned import rewarded
 
             say(f"writing {output}")
-            write_episodes(Episodes.from_paths(_rewarded(plan, drawn)), output)
+            with written_to(output) as file:
+                write_episodes([rewarded(plan.cf.mdp, path)[0] for path in drawn.paths], file)
+    if str(output) == PIPE:
+        return
     if as_json:
         print_json(
             "sample",
@@ -64,21 +68,6 @@ def sample(episode: Episode, limits: PlanOptions, n: int, seed: int, output: Pat
         )
     else:
         _print(plan, drawn, output)
-
-
-def _rewarded(plan: Plan, drawn: Trajectories) -> list[Observed]:
-    """The trajectories with what each step earned, for the log."""
-    from tether.observation.path import Path as Observed
-
-    reward = plan.cf.mdp.reward
-    return [
-        Observed(
-            path.states,
-            path.actions,
-            [reward(path.states[t], path.actions[t], path.states[t + 1], t) for t in range(path.T)],
-        )
-        for path in drawn.paths
-    ]
 
 
 def _what(plan: Plan) -> str:

@@ -1,4 +1,4 @@
-"""One observed path as a file: a table with the columns t, state, action and, if known, reward; or JSON.
+"""One observed path as a file: a table with the columns t, state, action and, if known, reward; JSON; PRISM's trace.
 
 If the last row of a table has no action, it is the state in which the episode ended. Without such a row the
 outcome of the last action was not recorded.
@@ -21,9 +21,10 @@ from tether._foundation.words import counted
 from tether._foundation.writing import written
 from tether.errors import PathError, Problem, QueryError
 from tether.io.columns import TABLES, Columns, read_columns, table_kind, unknown_column
-from tether.io.files import File, checked_text, file_error, name_of
+from tether.io.files import File, checked_text, ends_of, file_error, name_of
 from tether.io.logshapes import LogShape, make_shape
 from tether.io.names_as_text import find_index, text_of, texts_of
+from tether.io.prism.traces import is_trace, read_trace
 from tether.io.values import cut_repr
 from tether.mdp import MDP
 from tether.model.names import Names, is_missing, make_names, plain
@@ -33,6 +34,9 @@ from tether.observation.path import Path, observe
 __all__ = ["read_path", "write_path"]
 
 _COLUMNS = ("t", "state", "action", "reward", "outcome")
+
+_HEAD = 64
+"""In so many bytes a file shows that it is a trace of PRISM."""
 
 _DEEPEST = 20
 """How deep a name may be nested, as a tuple of tuples."""
@@ -56,6 +60,7 @@ def read_path(
         1, 2, 3, …), state, action, reward (optional: what each step earned) and outcome (optional: how it ended, in
         any row); or JSON: ``{"states": [...], "actions": [...]}``, with "rewards" and "outcome" if they are known,
         or a list of ``{"t": 0, "state": …, "action": …, "reward": …}``. A list in JSON is a name that is a tuple.
+        Or, with any other suffix, a trace of PRISM's simulator (``prism … -simpath 20 trace.txt``).
     mdp : MDP, optional
         The model of the path. States and actions are then matched with its names, if necessary by their text, and the
         path is checked against it.
@@ -101,8 +106,15 @@ def read_path(
         _check_one_episode(read)
         states, actions, rewards, outcome, source = *_steps(read), _outcome(read), read.source
         read.complaints.raise_any()
+    elif FilePath(name).is_file() and is_trace(ends_of(file, _HEAD)[0].decode(errors="replace")):
+        if shape.columns or time is not None:
+            raise QueryError(f"{name}: columns=, time= and step= are for tables, not for a trace of PRISM")
+        states, actions, rewards, steps, source = read_trace(name, checked_text(file).decode(), mdp)
+        outcome, complaints = None, Complaints(source)
+        _check_times(steps, complaints)
+        complaints.raise_any()
     else:
-        known = ", ".join([*TABLES, ".json"])
+        known = f"{', '.join([*TABLES, '.json'])}, or a trace of PRISM's simulator"
         what = "this is a directory" if FilePath(name).is_dir() else "the name does not say what file this is"
         raise file_error(name, Problem(what, expectation=f"one of {known}"))
     if mdp is not None:

@@ -32,6 +32,7 @@ def open_policy(
         ``"optimal"``: the best in the plain model, for anyone. ``"observed"``: what was done, whatever happens.
         ``"random"``: each available action equally likely. Or a CSV, Parquet or Arrow file with the columns
         ``state`` and ``action``; with a column ``t`` it depends on time, with a column ``probability`` it is random.
+        Or a scheduler that Storm wrote as JSON (``--exportscheduler best.json``), without memory.
     cf : CounterfactualMDP or MDP
         What it is for.
     columns : mapping, optional
@@ -55,7 +56,14 @@ def open_policy(
         if not os.path.splitext(source)[1]:
             raise QueryError(f"{source}: there is no such file; a policy by name is {', '.join(NAMED)}")
         must_exist(source)
-    return _from_file(source, cf if isinstance(cf, ModelRecord) else cf.mdp, columns)
+    mdp = cf if isinstance(cf, ModelRecord) else cf.mdp
+    if source.lower().endswith(".json"):
+        if columns:
+            raise QueryError(f"{source} is a scheduler of Storm, not a table: columns cannot be given with it")
+        from tether.io.schedulers import read_scheduler
+
+        return read_scheduler(source, mdp)
+    return _from_file(source, mdp, columns)
 
 
 def _from_file(file: str, mdp: ModelRecord, rename: Mapping[str, str] | None) -> dict[Any, dict[Any, float]]:

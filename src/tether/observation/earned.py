@@ -11,7 +11,7 @@ so that they differ only by the rewards of the steps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,9 +20,9 @@ from tether._foundation.markup import Displayed
 from tether._foundation.rounding import ROUNDING
 from tether._foundation.words import counted, number
 from tether.model.model_record import ModelRecord
-from tether.observation.path import Observation, Path
+from tether.observation.path import Observation, Path, observe
 
-__all__ = ["Earned", "earned", "model_return", "step_rewards"]
+__all__ = ["Earned", "earned", "model_return", "rewarded", "step_rewards"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,20 @@ def earned(mdp: ModelRecord, seen: Observation, path: Path) -> Earned | None:
 def model_return(mdp: ModelRecord, seen: Observation) -> float:
     """Return of the observed path by the model; expected, for a last step whose outcome was not recorded."""
     return _return(mdp, seen, step_rewards(mdp, seen))
+
+
+def rewarded(mdp: ModelRecord, path: Path) -> tuple[Path, float]:
+    """A drawn path with the model's rewards of its steps, and its return.
+
+    >>> import tether
+    >>> case = tether.cases.toy()
+    >>> path, value = rewarded(case.mdp, case.path)
+    >>> sum(path.rewards) == value
+    True
+    """
+    seen = observe(mdp, path)
+    rewards = step_rewards(mdp, seen)
+    return replace(path, rewards=tuple(rewards)), _return(mdp, seen, rewards)
 
 
 def _return(mdp: ModelRecord, seen: Observation, rewards: list[float]) -> float:
