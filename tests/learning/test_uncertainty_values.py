@@ -2,6 +2,7 @@
 
 import itertools
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
 
@@ -119,8 +120,8 @@ def questions(draw):
     if others and draw(st.booleans()):
         objective = draw(st.sampled_from([tether.reach, tether.avoid]))([draw(st.sampled_from(others))])
     about = {"objective": objective, "minimise": draw(st.booleans())}
-    # Up to the end of the record: tests/plan/test_horizon.py is about what follows it.
-    cf = tether.counterfactual(mdp, path, horizon=path.T)
+    # Nothing follows the record: tests/plan/test_horizon.py is about what does.
+    cf = tether.counterfactual(replace(mdp, horizon=path.T), path)
     return cf.plan(k, m, rule=rule, influence=influence, **about)
 
 
@@ -131,7 +132,7 @@ def asked_again(plan, cf):
 
 def worlds(plan, draws):
     """The draws, each conditioned on the path, by the public call."""
-    return [tether.counterfactual(model, plan.cf.path, horizon=plan.cf.T) for model in draws.models()]
+    return [tether.counterfactual(model, plan.cf.path) for model in draws.models()]
 
 
 @given(questions())

@@ -68,7 +68,7 @@ class TypedAudit(Tabular, Displayed):
     >>> log = {"ann": tether.Path(["sick", "dead"], ["wait"]), "bob": tether.Path(["sick", "well"], ["wait"])}
     >>> audit = tether.audit(types, log, m=1)
     >>> print(audit)
-    2 episodes. In 1 of them, something else would have been better in expectation; the mean gain over all is 0.3143.
+    2 episodes. In 1 of them, something else would have been better in expectation; the mean gain over all is 0.3.
     Of the type they say, on average: frail 50 %, robust 50 %. In 2 of them one type is at least 90 % likely.
     >>> audit.rows[0].episode, audit.rows[0].instead
     ('ann', 'treat')

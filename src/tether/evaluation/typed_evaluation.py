@@ -46,7 +46,7 @@ class TypedEvaluation(Tabular, Displayed):
     >>> case = tether.cases.epidemic()
     >>> types = tether.Types({"any": case.mdp}, prior={"any": 1.0})
     >>> tether.counterfactual(types, case.path).evaluate("observed")
-    <TypedEvaluation: value -38 ± 0; any -38>
+    <TypedEvaluation: value -38; any -38>
     """
 
     value: float

@@ -37,7 +37,7 @@ class CaseEntry:
     Examples
     --------
     >>> import tether
-    >>> tether.io.cases()[0].paths
+    >>> tether.io.cases()[1].paths
     {'case:toy': 4}
     """
 

@@ -66,7 +66,7 @@ class TypedPlan(TypedPlanRecord, Displayed):
         >>> types = tether.Types({"one": mdp, "same": mdp}, prior={"one": 0.5, "same": 0.5})
         >>> outlook = tether.counterfactual(types, tether.cases.grid_world().path).plan(m=1).evaluate()
         >>> round(outlook.value, 3), len(outlook.distribution(3))
-        (-10.242, 2)
+        (-10.242, 4)
         """
         from tether.evaluation.typed_evaluation import evaluate_typed_plan
 
@@ -177,7 +177,7 @@ class TypedCounterfactual(TypedRecord, Displayed):
         >>> case = tether.cases.epidemic()
         >>> types = tether.Types({"any": case.mdp}, prior={"any": 1.0})
         >>> print(tether.counterfactual(types, case.path).sweep(ks=[3, 8], ms=[1, 2]))
-         k \\ m        1        2
+         k \ m        1        2
              3   -37.11   -37.11
              8       -1       -1
         """

@@ -146,9 +146,8 @@ class LimitedPlan(Tabular, Displayed):
         })  # fmt: skip
 
     def __repr__(self) -> str:
-        limit = f"lost with at most {self.lost:g}"
-        if self.budget is not None:
-            limit = f"total distance at most {self.budget:g}"
+        distance = "" if self.budget is None else f"total distance at most {self.budget:g}"
+        limit = distance or f"lost with at most {self.lost:g}"
         value, observed = number(self.value), number(self.observed_value)
         return f"<LimitedPlan: k = {self.k}, m = {self.m}, {limit}: value {value}, observed {observed}>"
 

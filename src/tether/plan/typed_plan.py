@@ -104,7 +104,7 @@ class TypedPlanRecord:
     >>> plan
     <TypedPlan: k = 2, m = 1: value 0.6286, observed 0>
     >>> {name: round(value, 3) for name, value in plan.values.items()}
-    {'frail': 0.667, 'robust': 0.286}
+    {'frail': 0.677, 'robust': 0.189}
     """
 
     cf: TypedRecord
@@ -304,10 +304,10 @@ class TypedSweep(Tabular, Displayed):
     ...     return mdp.with_objective(final_reward={"well": 1.0})
     >>> types = tether.Types({"frail": ward(0.9), "robust": ward(0.1)}, prior={"frail": 0.5, "robust": 0.5})
     >>> print(tether.counterfactual(types, tether.Path(["sick", "sick", "dead"], ["wait", "wait"])).sweep())
-     k \\ m        0        1        2
-         1        0     0.62     0.62
-         2        0     0.62     0.62
-         3        0     0.62     0.62
+     k \ m        0        1        2
+         1        0   0.4333   0.4333
+         2        0     0.83     0.83
+         3        0     0.83     0.83
     """
 
     ks: tuple[int, ...]

@@ -161,7 +161,7 @@ class TypedRecord:
         >>> types = tether.Types({"frail": ward(0.9), "robust": ward(0.1)}, prior={"frail": 0.2, "robust": 0.8})
         >>> cf = tether.counterfactual(types, tether.Path(["sick", "dead"], ["wait"]))
         >>> [round(one["frail"], 2) for one in cf.beliefs(tether.Path(["sick", "well"], ["treat"]))]
-        [0.56, 0.13]
+        [0.64, 0.13]
         """
         given, before = self.posterior, self.types.prior(self.path.states[0])
         if history is None:
@@ -260,4 +260,4 @@ class TypedRecord:
 
 def _normalised(weights: Mapping[str, float]) -> dict[str, float]:
     total = sum(weights.values())
-    return {name: weight / total for name, weight in weights.items()}
+    return {name: float(weight / total) for name, weight in weights.items()}

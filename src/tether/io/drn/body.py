@@ -160,7 +160,8 @@ class Body:
         """The reward of the wanted reward model in a list, ``[0, 1.5]``; a reward model may have no name."""
         words = part[1:-1].split(",")
         named = len(self.header.rewards)
-        if self.reward is not None and len(words) == named + 1 > 1:  # Storm writes an empty name, wherever it belongs
+        # Storm writes an empty name, wherever it belongs: then each list has one more, from the first on.
+        if self.reward is not None and len(words) == named + 1 > 1 and not self.has_rewards:
             if not self.has_nameless_rewards:
                 fix = 'give it one: rewards "name" in PRISM\'s language; or reward_model=False, for no rewards'
                 what = "one of the reward models has no name, and which one cannot be told"
