@@ -19,6 +19,9 @@ _kept: dict[str, Any] = {}
 _SHORT = "failed to map segment", "cannot allocate memory", "Cannot allocate memory", "can't start new thread"
 """What the system and Python say where memory runs out."""
 
+_LEAST = 1 << 30
+"""Bytes of address space that loading the libraries takes at least. With fewer some of them crash, or wait for ever."""
+
 _LOOK = 0.2
 """Seconds between two looks at whether the parent is alive."""
 
@@ -29,6 +32,13 @@ def main() -> None:
     os.environ["MPLBACKEND"] = "agg"  # figures go into files: a backend that is not installed is no reason to fail
     with open(os.devnull, "w", encoding="utf-8") as nowhere:  # for a standard stream that was closed, which is None
         sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
+        most = _address_space()
+        if most < _LEAST:
+            sys.stderr.write(
+                f"tether: this process may use {int(most) >> 20:,} MB of address space, and needs {_LEAST >> 20:,} MB; "
+                "raise the limit: ulimit -v unlimited\n"
+            )
+            sys.exit(2)
         try:
             from tether.cli import main as run
         except (ImportError, MemoryError) as error:
@@ -38,6 +48,16 @@ def main() -> None:
             sys.exit(2)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         run(prog_name="tether")
+
+
+def _address_space() -> float:
+    """How many bytes of address space this process may use; infinite without a limit, or where there is none."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return float("inf")
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return float("inf") if soft == resource.RLIM_INFINITY else soft
 
 
 def is_shortage(error: BaseException) -> bool:

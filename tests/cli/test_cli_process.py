@@ -55,6 +55,19 @@ def test_the_installed_command_is_this_one():
     assert entry.load() is main
 
 
+def test_too_little_address_space_is_said_before_a_library_crashes_in_it():
+    import resource
+
+    little = 300 << 20
+    done = subprocess.run(
+        [sys.executable, "-c", "import tether_start; tether_start.main()", "--help"],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (little, little)),
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    said = "tether: this process may use 300 MB of address space, and needs 1,024 MB; raise the limit: ulimit -v"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"{said} unlimited\n")
+
+
 def test_ctrl_c_while_it_starts_is_no_traceback(tmp_path):
     """The signal comes in the middle of an import: from a stand-in for a package that is loaded at the start."""
     (tmp_path / "click.py").write_text(
