@@ -267,7 +267,7 @@ class RuleRun:
             starts = every.first, every.horizon, every.weight
             before = every.values.end_chance(world.bad, *starts)
             after = Values(world, every.mdp, share).end_chance(world.bad, *starts)
-            split = self._split(practice_of(every.usual, ruled), before)
+            split = self._split(practice_of(every.usual, ruled), before) if whole else None
         held, held_low, held_high = self._held_out(found, number)
         bad = world.bad is not None
         touched, harmed = found.chosen[number]

@@ -112,7 +112,7 @@ class EvaluatedRule(Displayed):
         The chance of a bad end in the plain model, without and with the rule. Their difference needs no causal model.
     saved_share, lost_share : tuple of float or None
         The least and the largest share of bad ends averted, and of other ends turned bad, for any such log (two worlds;
-        None where the model is too large).
+        None for rules that were not chosen, and where the model is too large).
     held_out : int
         Episodes that were not used to choose the rule.
     held_out_gain, held_out_low, held_out_high : float
