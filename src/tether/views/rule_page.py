@@ -146,8 +146,8 @@ def _overview(rules: RulesRecord) -> _Picture:
 def _placebo(rules: RulesRecord) -> str:
     if rules.placebo is None:
         return ""
-    what = "none" if not rules.placebo else f"{rules.placebo}"
-    return f"Placebo: of 19 logs with the actions permuted within each state, {what} shows as much as this log."
+    what, shown = rules.placebo or "none", "show" if rules.placebo > 1 else "shows"
+    return f"Placebo: of 19 logs with the actions permuted within each state, {what} {shown} as much as this log."
 
 
 def _range(low: float, high: float) -> str:
