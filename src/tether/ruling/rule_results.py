@@ -341,8 +341,8 @@ class RulesRecord(Tabular, Sequence[EvaluatedRule]):
                 reached = percent(min(share, 1.0))
                 found.append(f"{what} {reached} of what the best policy of the model would gain.")
         if self.placebo is not None:
-            what, shown = self.placebo or "none", "show" if self.placebo > 1 else "shows"
-            found.append(f"Of 19 logs with permuted actions, {what} {shown} as much as this log.")
+            many, shown = self.placebo or "none", "show" if self.placebo > 1 else "shows"
+            found.append(f"Of 19 logs with permuted actions, {many} {shown} as much as this log.")
         return found
 
     def __repr__(self) -> str:
