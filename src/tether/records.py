@@ -10,6 +10,7 @@ True
 """
 
 from tether.auditing.consistency import Consistency as Consistency
+from tether.auditing.consistency import LuckTest as LuckTest
 from tether.auditing.placebos import Placebo as Placebo
 from tether.auditing.typed_audit import TypedAudit as TypedAudit
 from tether.evaluation.certificate import Certificate as Certificate

@@ -12,7 +12,7 @@ from tether._foundation.checks import whole_number
 from tether._foundation.words import counted
 from tether.auditing.answer_arrays import sets_apart
 from tether.auditing.audit_sentences import audit_sentences
-from tether.auditing.consistency import Consistency
+from tether.auditing.consistency import Consistency, LuckTest, luck_test
 from tether.auditing.placebos import Gathered, Measured, Placebo
 from tether.auditing.summary import (
     EpisodeRows,
@@ -104,9 +104,7 @@ class AuditRecord:
         (1, 1, {'holds': 1})
         """
         found = summarize(self._rows, apart=sets_apart(self.mdp))
-        if found.consistency is None or self.mdp.counts is None:
-            return found
-        return replace(found, consistency=replace(found.consistency, is_learned=True))
+        return found if self.mdp.counts is None else replace(found, consistency=None)
 
     @cached_property
     def placebo(self) -> Placebo | None:
@@ -165,11 +163,14 @@ class AuditRecord:
     def _top(self, n: int, by: str, **which: Any) -> Ints:
         return find_top(self._rows, n, by, apart=sets_apart(self.mdp), **which)
 
-    @property
-    def consistency(self) -> Consistency | None:
-        """For a policy: whether its counterfactual values agree with the model's on average, as they should.
+    @cached_property
+    def consistency(self) -> Consistency | LuckTest | None:
+        """Whether the log and the model agree.
 
-        None if there is no policy, or if it has no value without an observation ("observed").
+        For a model that was given: whether the counterfactual values of a policy agree with the model's on average, as
+        they should; None if there is no policy, or if it has no value without an observation ("observed"). For a model
+        that was learned: whether chance explains the luck of episodes that it has not seen; None if nothing can be
+        compared, because no reward or value differs. It is about the whole log, whatever ``where`` chose.
 
         Examples
         --------
@@ -179,7 +180,10 @@ class AuditRecord:
         >>> tether.audit(mdp, log, policy="optimal", certify=False).consistency.holds
         True
         """
-        return self.summary.consistency
+        if self.mdp.counts is None:
+            return self.summary.consistency
+        assert self._gathered is not None
+        return luck_test(self.mdp, self._gathered().own)
 
     def paths(self, episodes: Iterable[Any]) -> dict[Any, Path]:
         """Some episodes of the log by id, to look at one: ``tether.counterfactual(mdp, path)``.

@@ -35,12 +35,16 @@ def audit_sentences(audit: AuditRecord) -> list[str]:
     placebo = audit.placebo
     first = [] if placebo is None else placebo.sentences()
     if placebo is not None and placebo.shows_nothing:
-        return [*first, _how_they_ended(audit), *broken]
+        return [*first, _how_they_ended(audit), *_consistent(audit), *broken]
     sentences = [*first, *_worse_ends(audit), _how_they_ended(audit), *_unfinished(audit), _mistakes(audit)]
     sentences += [*_gains(audit), *_certain(audit), *_valued(audit)]
-    if summary.consistency is not None:
-        sentences.append(str(summary.consistency))
-    return [*sentences, *broken]
+    return [*sentences, *_consistent(audit), *broken]
+
+
+def _consistent(audit: AuditRecord) -> list[str]:
+    """Whether the log and the model agree; of plans, where every log was expected to agree, only that it does not."""
+    found = audit.consistency
+    return [] if found is None or (found.holds and audit.question["policy"] is None) else [str(found)]
 
 
 def _how_they_ended(audit: AuditRecord) -> str:

@@ -24,7 +24,7 @@ from tether.auditing.where import Selection
 from tether.auditing.workers import Workers
 from tether.evaluation.certificate import VERDICTS
 from tether.io.names_as_text import text_of
-from tether.learning.folds import Folds, folded
+from tether.learning.folds import Folds, counted_by_block, filled
 from tether.learning.placebo import shuffled
 from tether.logs.batches import Log
 from tether.logs.cohort import Cohort, joined
@@ -188,10 +188,11 @@ class Placebo:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gathered:
-    """The counts of a log by fold, and some of its episodes, for placebos."""
+    """The counts of a log by fold, some of its episodes, for placebos, and its own counts by block."""
 
     folds: Folds
     sample: Cohort
+    own: Ints
 
 
 def gather(log: Log, mdp: MDP, folds: int, seed: int, selection: Selection | None) -> Gathered:
@@ -206,8 +207,8 @@ def gather(log: Log, mdp: MDP, folds: int, seed: int, selection: Selection | Non
             sample.add(cohort if selection is None else selection.of_batch(cohort))
             yield cohort
 
-    found = folded(mdp, pass_on(), max(1, folds), seed)
-    return Gathered(found, sample.result())
+    own = counted_by_block(mdp, pass_on(), max(1, folds), seed)
+    return Gathered(filled(mdp, own, seed), sample.result(), own)
 
 
 class _Sample:

@@ -39,7 +39,20 @@ from tether.model.pooling import StateCounts, pooled_rows, recounted, state_coun
 from tether.model.practice import learned_counts
 from tether.observation.path import Observation, Path, observe
 
-__all__ = ["BLOCKS", "Folds", "checked_folds", "fold_models", "folded", "halves", "unseen", "with_counts", "without"]
+__all__ = [
+    "BLOCKS",
+    "Folds",
+    "checked_folds",
+    "counted_by_block",
+    "filled",
+    "fold_models",
+    "folded",
+    "halves",
+    "rest_of",
+    "unseen",
+    "with_counts",
+    "without",
+]
 
 BLOCKS = 4
 """How many blocks a fold has: a model of the own fold has all but one of them."""
@@ -93,7 +106,12 @@ def checked_folds(folds: Any) -> int:
 
 def folded(mdp: ModelRecord, cohorts: Iterable[Cohort], folds: int, seed: int) -> Folds:
     """The counts of a learned model by block, in one pass over the log."""
-    counts, form = learned_counts(mdp), mdp.form
+    return filled(mdp, counted_by_block(mdp, cohorts, folds, seed), seed)
+
+
+def counted_by_block(mdp: ModelRecord, cohorts: Iterable[Cohort], folds: int, seed: int) -> Ints:
+    """How often each transition of a model is in each block of a log, (folds · BLOCKS, entries)."""
+    form = mdp.form
     found = np.zeros((folds * BLOCKS, form.next_state.size), dtype=np.int64)
     for cohort in cohorts:
         block = np.repeat(_blocks(cohort.ids, seed, len(found)), np.diff(cohort.start))
@@ -101,7 +119,7 @@ def folded(mdp: ModelRecord, cohorts: Iterable[Cohort], folds: int, seed: int) -
         pair = cohort.pair[known]
         entry = search(form.next_state, form.row_start[pair], form.row_start[pair + 1], cohort.next_state[known])
         np.add.at(found, (block[known], entry), 1)
-    return _filled(np.asarray(counts.transitions), found, folds, seed)
+    return found
 
 
 def halves(mdp: _Kind, rng: np.random.Generator) -> list[_Kind]:
@@ -112,12 +130,18 @@ def halves(mdp: _Kind, rng: np.random.Generator) -> list[_Kind]:
     return _models(mdp, [half.astype(np.float64), counts.transitions - half])
 
 
-def _filled(total: Ints, found: Ints, folds: int, seed: int) -> Folds:
+def rest_of(mdp: ModelRecord, own: Ints) -> Ints | None:
+    """What a learned model has seen beside a log with some counts; None if the model was learned from another log."""
+    total = np.asarray(learned_counts(mdp).transitions)
+    return None if np.any(own > total) else np.rint(total).astype(np.int64) - own
+
+
+def filled(mdp: ModelRecord, found: Ints, seed: int) -> Folds:
     """What the log does not have of the counts of a model, added to the blocks at random; all, if it is another log."""
-    own = found.sum(axis=0)
-    if np.any(own > total):
-        found, own = np.zeros_like(found), np.zeros_like(own)
-    rest = np.rint(total).astype(np.int64) - own
+    found, rest, folds = found.copy(), rest_of(mdp, found.sum(axis=0)), len(found) // BLOCKS
+    if rest is None:
+        found[:] = 0
+        rest = np.rint(learned_counts(mdp).transitions).astype(np.int64)
     some = np.flatnonzero(rest)
     if some.size:
         n = len(found)
