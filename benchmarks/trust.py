@@ -69,7 +69,11 @@ def main() -> None:
     parser.add_argument("--hospitals", type=int, default=24)
     parser.add_argument("--intervals", action="store_true", help="only how often intervals of audits hold the truth")
     parser.add_argument("--audits", action="store_true", help="only what audits claim, of five hospitals each")
+    parser.add_argument("--guarantees", action="store_true", help="only how often guarantees hold, in 300 small wards")
     chosen = parser.parse_args()
+    if chosen.guarantees:
+        print_guarantees(range(FRESH, FRESH + 300))
+        return
     if chosen.intervals:
         print_intervals(range(120, 123))
         return
@@ -142,6 +146,20 @@ def print_intervals(seeds: range) -> None:
             inside = (found.low <= found.true) & (found.true <= found.high)
             covered += inside[np.abs(found.claimed) > 1e-9].tolist()
         print(f"| {patients:,} | {len(covered)} | {np.mean(covered):.0%} |", flush=True)
+
+
+def print_guarantees(seeds: range) -> None:
+    """How often guaranteed plans are worth what they promise, in the worst causal model of the truth."""
+    print("| confidence | plans | promise something | of these hold | promised | least true |")
+    print("|---|---|---|---|---|---|")
+    for name, confidence in (("95 %", 0.95), ("the learned rows as they are", None)):
+        found = h.promises(seeds, confidence)
+        some = found.promised > 1e-9
+        print(
+            f"| {name} | {some.size} | {some.sum()} | {found.held[some].mean():.1%} | {found.promised.mean():.2f} "
+            f"| {found.worst.mean():.2f} |",
+            flush=True,
+        )
 
 
 def planned(patients: int, seed: int) -> list[float]:

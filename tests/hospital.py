@@ -230,3 +230,62 @@ def audited(truth, log, episodes=128, draws=0, seed=0):
         np.mean([one.value for one in each], axis=0) - seen for each, seen in ((found, observed), (real, really))
     )
     return Audited(claimed, true, low, high)
+
+
+# --- Guarantees beside the truth ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Promised:
+    """What guaranteed plans promise, and the least that they are worth in truth: in the worst causal model of it."""
+
+    promised: np.ndarray
+    worst: np.ndarray
+
+    @property
+    def held(self):
+        return self.worst >= self.promised - 1e-9
+
+
+def ward(seed):
+    """A ward at random: two states, two ends. Treating helps so much that some of it holds under every causal model."""
+    rng = np.random.default_rng((9, seed))
+    P = np.zeros((4, 2, 4))
+    P[:2, 0], P[:2, 1] = rng.dirichlet([1.0, 2.0, 6.0, 0.5], 2), rng.dirichlet([0.5, 0.5, 0.5, 9.0], 2)
+    names = {"states": ["sick", "worse", "dead", "well"], "actions": ["wait", "treat"]}
+    return tether.MDP.from_arrays(P, terminal=["dead", "well"], **names).with_objective(final_reward={"well": 1.0})
+
+
+def _followed(plan):
+    """A plan that may change every step, as a policy; where its model cannot lead, any action will do.
+
+    It promised the least there. As many changes as steps are never too few: how many are left makes no difference.
+    """
+
+    def action(t, state):
+        known = (plan.action(t, state, left) for left in range(plan.m, -1, -1))
+        return next((one for one in known if one is not None), "wait")
+
+    return action
+
+
+def _known(mdp, path):
+    """Whether a learned model has seen all steps of a path."""
+    steps = zip(path.states, path.actions, path.states[1:], strict=False)
+    return all(after in mdp.row(state, action)[0] for state, action, after in steps)
+
+
+def promises(seeds, confidence, patients=200, steps=2):
+    """One guaranteed plan for a new patient of each ward who died in the last step; each ward has a log of its own."""
+    found = []
+    for seed in seeds:
+        truth, rng = ward(seed), np.random.default_rng((10, seed))
+        log = [truth.simulate("random", steps, start=truth.states[rng.integers(2)], rng=rng) for _ in range(patients)]
+        mdp = tether.learn(log, states=truth.states, actions=truth.actions)
+        mdp = mdp.with_objective(final_reward={"well": 1.0})
+        died = None
+        while died is None or died.states[-2] == "dead" or died.states[-1] != "dead" or not _known(mdp, died):
+            died = truth.simulate("random", steps, start="sick", rng=rng)
+        plan = tether.robust(mdp, died, "nothing", confidence=confidence).plan(steps + 1, steps)
+        found.append((plan.value, tether.robust(truth, died, "nothing").range(_followed(plan))[0]))
+    return Promised(*np.array(found).T)
