@@ -8,6 +8,7 @@ it is close.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ __all__ = [
     "footnotes",
     "joined",
     "summary",
+    "together",
 ]
 
 _EQUAL, _REASON, _DIFFERS = "equal", "differs, for a known reason", "differs"
@@ -228,6 +230,29 @@ def _verdict(title: str, figure: Sequence[Comparison]) -> FigureVerdict:
         reasons,
         figure[0].sampled,
     )
+
+
+def together(sections: Iterable[Section]) -> list[str]:
+    """All numbers of an experiment that draws explain, judged together: a joint p-value, in words.
+
+    Numbers and figures of one sampled run depend on each other. Bonferroni's bound holds however they do: the p-value
+    of the largest deviation times how many different numbers there are, at most 1.
+    """
+    found = []
+    for section in sections:
+        judged = {
+            (one.quantity, one.about, one.published, one.expected, one.error): abs(one.z)
+            for one in section.published
+            if one.z is not None and not one.reason
+        }
+        if len(judged) > 1:
+            largest = max(judged.values())
+            p = min(1.0, len(judged) * math.erfc(largest / math.sqrt(2.0)))
+            found.append(
+                f"{section.title}: {len(judged)} different numbers together: joint p-value at most {p:.2g} "
+                f"(Bonferroni; the largest deviation is {largest:.1f} standard errors)."
+            )
+    return found
 
 
 def footnotes(verdicts: Sequence[FigureVerdict]) -> dict[str, int]:

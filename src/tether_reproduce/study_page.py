@@ -22,7 +22,16 @@ import tether
 from tether.errors import QueryError
 from tether.views.figures import forget, inline_svg, save
 from tether.views.pages import drawing, render
-from tether_reproduce.findings import Comparison, Figure, Section, comparison_table, figure_verdicts, footnotes, summary
+from tether_reproduce.findings import (
+    Comparison,
+    Figure,
+    Section,
+    comparison_table,
+    figure_verdicts,
+    footnotes,
+    summary,
+    together,
+)
 from tether_reproduce.published import published
 from tether_reproduce.study import Study
 
@@ -106,6 +115,7 @@ def _page(study: Study, drawings: dict[str, Any]) -> str:
         seconds=study.seconds,
         summary=summary(verdicts),
         notes=list(footnotes(verdicts)),
+        together=together(study.sections),
         sections=[_section(section, drawings) for section in study.sections],
         made=f"Tether {tether.__version__}, NumPy {np.__version__}, Python {platform.python_version()}",
     )

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from tether_reproduce.exact_numbers import check
-from tether_reproduce.findings import Section, Table, comparison_table, figure_verdicts, footnotes, summary
+from tether_reproduce.findings import Section, Table, comparison_table, figure_verdicts, footnotes, summary, together
 from tether_reproduce.study import check_cases, reproduce
 from tether_reproduce.study_page import check_writable, write
 
@@ -49,6 +49,8 @@ def run_and_print(cases: tuple[str, ...], out: Path, sepsis_table: Path | None, 
         console.print(_grid(summary(verdicts)))
         for reason, number in footnotes(verdicts).items():
             console.print(f"[{number}] {reason}.", markup=False)
+        for sentence in together(study.sections):
+            console.print(sentence, markup=False)
     for section in study.sections if cases else ():
         _show(console, section)
     if not cases:

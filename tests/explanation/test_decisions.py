@@ -169,7 +169,8 @@ def test_what_is_said_of_the_sepsis_patient() -> None:
         "nothing else changed, would have given an expected return of -4,580 instead of -6,850. Nobody could know that "
         "at the time.",
         "The outcome, died, could best have been averted at t = 0: vasopressors, and nothing else changed, would "
-        "have averted it with a probability of 13 % (0 % to 40 % over every causal model).",
+        "have averted it with a probability of 13 % (0 % to 40 % over every causal model, luck "
+        "unrelated over time).",
         "Nothing done at t ≥ 3 could have changed the outcome.",
     ]
 

@@ -3,6 +3,7 @@
 from collections import namedtuple
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import tether
@@ -100,6 +101,46 @@ def test_rows_by_a_part_of_the_states_are_counts_drawn_towards_everybody():
     assert types.shares == pytest.approx({"diabetes = False": 8 / 17, "diabetes = True": 9 / 17})
     assert types.best_k is None
     assert "as their diabetes says" in types.sentences()[0]
+
+
+@pytest.mark.parametrize("kind", ["csv", "dataframe"])
+def test_a_column_that_is_no_part_of_the_states_gives_the_same_types(kind, tmp_path):
+    log, _ = drawn(40, steps=5)
+    frail = ["yes" if i % 3 else "no" for i in range(len(log))]
+    rows = [
+        (100 + i, t, state, action, who if t == 0 else None)  # told once
+        for i, (path, who) in enumerate(zip(log, frail, strict=True))
+        for t, (state, action) in enumerate(zip(path.states, [*path.actions, None], strict=True))
+    ]
+    table = pd.DataFrame(rows, columns=["id", "t", "state", "action", "frail"])
+    reading = {"columns": {"episode": "id"}}
+    given = table
+    if kind == "csv":
+        given = tmp_path / "log.csv"
+        table.to_csv(given, index=False)
+    types = tether.learn_types(given, by="frail", **reading)
+    parts = [
+        tether.Path([State(s, who) for s in path.states], path.actions) for path, who in zip(log, frail, strict=True)
+    ]
+    twin = tether.learn_types(parts, by="diabetes")
+    assert list(types.models) == ["frail = no", "frail = yes"]
+    for who in ("no", "yes"):
+        mine, theirs = types.models[f"frail = {who}"], twin.models[f"diabetes = {who}"]
+        for state in mine.states:
+            for action in ("wait", "treat"):
+                row = {(j,): chance for j, chance in zip(*mine.row(state, action), strict=True)}
+                assert row == pytest.approx(dict(zip(*theirs.row((state,), action), strict=True)))
+    assert list(types.shares.values()) == pytest.approx(list(twin.shares.values()))
+    assert types.responsibilities.tolist() == twin.responsibilities.tolist()
+    if kind == "dataframe":
+        table.loc[1, "frail"] = "perhaps"
+        with pytest.raises(tether.QueryError, match="episode '100': frail changes"):
+            tether.learn_types(table, by="frail", **reading)
+        table.loc[table["id"] == 100, "frail"] = None
+        with pytest.raises(tether.QueryError, match="1 episode without a value of frail, the first is 100"):
+            tether.learn_types(table, by="frail", **reading)
+        with pytest.raises(tether.QueryError, match="no column 'insulin'"):
+            tether.learn_types(table, by="insulin", **reading)
 
 
 def test_the_prior_may_depend_on_the_first_state():

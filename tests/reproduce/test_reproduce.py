@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import re
+from statistics import NormalDist
 from types import SimpleNamespace
 
 import numpy as np
@@ -25,6 +26,7 @@ from tether_reproduce.findings import (
     footnotes,
     joined,
     summary,
+    together,
 )
 from tether_reproduce.hidden_diabetes import mixed_model
 from tether_reproduce.published import Expected, expected, published
@@ -159,6 +161,17 @@ def test_one_verdict_per_figure_by_cause():
     assert [row[-1] for row in summary(verdicts).rows][1:] == [
         "differs, for a known reason [1]",
         "differs, for a known reason [2]",
+    ]
+
+
+def test_figures_of_one_run_are_judged_together():
+    figures = [Comparison("V", 1.0, 1.0 + 0.1 * z, 1.0, 0.1, k=k) for k, z in enumerate((1.0, -3.2, 0.5))]
+    figures += [Comparison("size", 1.0, 1.2, 1.0, 0.1), Comparison("size", 1.0, 1.2, 1.0, 0.1, k=2)]  # one number
+    figures += [Comparison("other", 1.0, 9.0, 1.0, 0.1, "another model"), Comparison("none", 1.0, 9.0)]
+    p = 4 * 2 * NormalDist().cdf(-3.2)
+    assert together([Section("one", "One", (), tuple(figures)), Section("two", "Two", ())]) == [
+        f"One: 4 different numbers together: joint p-value at most {p:.2g} "
+        "(Bonferroni; the largest deviation is 3.2 standard errors)."
     ]
 
 

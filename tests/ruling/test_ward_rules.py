@@ -1,5 +1,6 @@
 """Rules of a log: their means against the plain model, the search, the check on held-out episodes, the placebo."""
 
+import math
 from itertools import combinations
 
 import numpy as np
@@ -197,10 +198,20 @@ def test_what_nobody_ever_did_there(ward, ward_log):
         tether.rules(ward, ward_log, conditions=["well"])
 
 
-def test_page_and_figures(found, tmp_path):
+def test_page_and_figures(found, ward, ward_log, tmp_path):
     page = found.report(tmp_path / "rules.html").read_text(encoding="utf-8")
     for text in ("Where sick: treat instead of wait.", "Held-out check", "What it cannot know", "causal model"):
         assert text in page
+    assert all(math.isfinite(one.gamma_star) and one.gamma_star > 1 for one in found.chosen)
+    assert page.count("The gain survives hidden reasons that changed the odds of an action by less than") == len(
+        found.chosen
+    )
+    class_ = "in which the luck of one step says nothing about the luck of another"
+    assert all(class_ in " ".join(one.split()) for one in found.chosen)
     assert "http://" not in page.replace("http://www.w3.org", "")
     assert len(found.plot().patches) == 2 * len(found)
     assert list(found.to_pandas()["rule"]) == [str(one.rule) for one in found]
+    backwards = tether.evaluate_rules(ward, ward_log, [tether.rule("sick", instead_of="treat", do="wait")])
+    assert backwards[0].gamma_star == 1.0
+    page = backwards.report(tmp_path / "no-gain.html").read_text(encoding="utf-8")
+    assert "there is no gain that hidden reasons could undo" in page

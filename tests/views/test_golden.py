@@ -47,7 +47,11 @@ def test_the_verdicts(plan):
             "Yes.",
             "Tied to this patient at every step. From the first change on, 59 % of it is about this patient.",
         ),
-        ("How sure?", "Yes, if the model is right.", "Something is gained on average, whatever causal model fits."),
+        (
+            "How sure?",
+            "Yes, if the model is right.",
+            "Something is gained on average, under every causal model in which luck is unrelated over time.",
+        ),
     ]
 
 

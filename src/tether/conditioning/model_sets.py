@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EVERY_MODEL",
+    "IN_SHORT",
     "IN_WORDS",
     "Assumption",
     "Confounding",
@@ -71,6 +72,9 @@ UNRELATED_LUCK = "in which the luck of one step says nothing about the luck of a
 """Which causal models the sets contain; see the head of this file."""
 
 EVERY_MODEL = f"every causal model {UNRELATED_LUCK}"
+
+IN_SHORT = "every causal model, luck unrelated over time"
+"""`EVERY_MODEL` in tables and captions, where there is little room."""
 
 IN_WORDS: dict[Assumption, str] = {
     "nothing": EVERY_MODEL,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import counted, number, percent
+from tether.conditioning.model_sets import IN_SHORT
 from tether.errors import QueryError
 from tether.evaluation.one_change import decided_from
 
@@ -111,7 +112,7 @@ def _over_models(decisions: Decisions, best: Decision) -> str:
     except QueryError:
         return ""
     low, high = percent(every.least), percent(every.most)
-    return "" if low == high else f" ({low} to {high} over every causal model)"
+    return "" if low == high else f" ({low} to {high} over {IN_SHORT})"
 
 
 def _instead(decisions: Decisions, row: Decision, name: Callable[[Any], str]) -> str:

@@ -247,7 +247,10 @@ def _about(explanation: Explanation, replay: Replay) -> Verdict:
 
 
 _SURE = {
-    "holds": ("Yes, if the model is right.", "Something is gained on average, whatever causal model fits."),
+    "holds": (
+        "Yes, if the model is right.",
+        "Something is gained on average, under every causal model in which luck is unrelated over time.",
+    ),
     "holds if stable": ("Fairly.", "Something is gained on average under every stable causal model that fits."),
     "never worse": (
         "Not sure.",

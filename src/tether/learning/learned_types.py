@@ -28,7 +28,9 @@ from tether._foundation.checks import whole_number
 from tether._foundation.markup import Displayed
 from tether._foundation.words import counted, percent
 from tether.errors import Problem, QueryError
+from tether.io.names_as_text import text_of
 from tether.learning.learn import learn
+from tether.logs.extra_columns import ExtraColumns
 from tether.mdp import MDP
 from tether.model.form import all_pair_states
 from tether.model.several_types import Types
@@ -137,8 +139,8 @@ def learn_types(
     k : int, optional
         How many types nobody recorded: they are found by expectation-maximisation.
     by : str, optional
-        A part of the states that says the type, and stays the same during an episode: ``"diabetes"``. The models of the
-        types leave it out of their states. Give ``by`` or ``k``.
+        What says the type, and stays the same during an episode: a part of the states, ``"diabetes"``, which the models
+        of the types leave out; or a further column of a log that is a file or a dataframe. Give ``by`` or ``k``.
     prior : float
         α: how many steps of everybody count in each row of a type.
     starts, seed : int
@@ -163,15 +165,26 @@ def learn_types(
     <Types: diabetes = False 50 %, diabetes = True 50 %>
     >>> types.models["diabetes = True"].row(("sick",), "wait")
     ((State(health='dead'), State(health='well')), array([0.7, 0.3]))
+
+    The type may also be a further column of the log, which is not a part of the states:
+
+    >>> import pandas as pd
+    >>> ends = ["d", "w", "w", "w", "d", "d", "d", "w"]
+    >>> rows = [(i, t, state, "wait", i > 3) for i, end in enumerate(ends) for t, state in enumerate(["s", end])]
+    >>> table = pd.DataFrame(rows, columns=["episode", "t", "state", "action", "frail"])
+    >>> tether.learn_types(table, by="frail").models["frail = True"].row("s", "wait")
+    (('d', 'w'), array([0.7, 0.3]))
     """
     if (by is None) == (k is None):
-        raise QueryError("give by=, a part of the states that says the type, or k=, how many types nobody recorded")
+        raise QueryError(
+            "give by=, a part of the states or a column that says the type, or k=, how many types nobody recorded"
+        )
     if not isinstance(prior, int | float) or isinstance(prior, bool) or not prior > 0:
         raise QueryError(Problem("prior is a number above 0: how many steps of everybody count in a row", value=prior))
     log = _opened(episodes, reading)
     groups = None
     if by is not None:
-        log, groups = _without(log, by)
+        log, groups = _by_type(episodes, log, by, reading)
     mdp = learn(log, **{name: one for name, one in reading.items() if name in _LEARNING})
     steps = _Steps.of(log, mdp, float(prior))
     if groups is not None:
@@ -366,6 +379,18 @@ def _made(
     made.stability, made.by_chance = about.get("stability"), about.get("by_chance")
     made.starts, made.reached = about.get("starts", 0), about.get("reached", 0)
     return made
+
+
+def _by_type(given: Any, log: Episodes, by: str, reading: Mapping[str, Any]) -> tuple[Episodes, list[Any]]:
+    """The episodes with states that do not say the type, and the type of each: a part of the states, or a column."""
+    if by in _names(log.states[0]) or isinstance(given, Episodes | Mapping | list | tuple):
+        return _without(log, by)
+    values = ExtraColumns(given, reading).read(by, fixed=True)
+    unknown = [name for name in log if text_of(name) not in values]
+    if unknown:
+        message = f"{counted(len(unknown), 'episode')} without a value of {by}, the first is {unknown[0]!r}"
+        raise QueryError(Problem(message, value=by, fix="leave such episodes out, or give the unknown a name"))
+    return log, [values[text_of(name)] for name in log]
 
 
 def _without(log: Episodes, by: str) -> tuple[Episodes, list[Any]]:

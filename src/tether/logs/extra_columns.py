@@ -28,8 +28,10 @@ class ExtraColumns:
     log: Any
     reading: Mapping[str, Any] = field(default_factory=dict)
 
-    def read(self, name: str) -> dict[str, Any]:
+    def read(self, name: str, *, fixed: bool = False) -> dict[str, Any]:
         """The value of a column for each episode, by the text of its id: the first that is given in its rows.
+
+        With ``fixed`` it is an error if a later row of an episode gives another value.
 
         Examples
         --------
@@ -48,7 +50,10 @@ class ExtraColumns:
             for episode, value in zip(*self._columns(table, name), strict=True):
                 key = text_of(episode)
                 if value is not None and value == value and value != "":  # noqa: PLR0124
-                    found.setdefault(key, value)
+                    first = found.setdefault(key, value)
+                    if fixed and first != value:
+                        message = f"episode {key!r}: {name} changes ({first!r}, {value!r})"
+                        raise QueryError(Problem(message, value=name, fix="give one value for each episode"))
         return found
 
     def _tables(self) -> list[Any]:

@@ -15,7 +15,7 @@ from tether._foundation.arrow import Tabular
 from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.rounding import ROUNDING
 from tether._foundation.words import average, counted, percent, three_digits
-from tether.conditioning.model_sets import hidden_causes_in_words
+from tether.conditioning.model_sets import EVERY_MODEL, hidden_causes_in_words
 from tether.core.replays import Practice
 from tether.explanation.reviewing import outcome_noun
 from tether.model.model_record import ModelRecord
@@ -206,12 +206,13 @@ class EvaluatedRule(Displayed):
             found = [
                 f"Of {counted(self.touched, 'episode')} that it touches, {whole(self.saved)} more would {lives} and "
                 f"{whole(self.lost)} more would {dies}.",
-                f"Under every causal model: {range_in_words(self.saved_low, self.saved_high)} averted, "
+                f"Under {EVERY_MODEL}: {range_in_words(self.saved_low, self.saved_high)} averted, "
                 f"{range_in_words(self.lost_low, self.lost_high)} caused.",
             ]
         better, worse = whole(self.helped), whole(self.harmed)
         if np.isfinite(self.helped_low):
-            better += f" ({range_in_words(self.helped_low, self.helped_high)} under every causal model)"
+            which = "every such model" if self.bad else EVERY_MODEL
+            better += f" ({range_in_words(self.helped_low, self.helped_high)} under {which})"
             worse += f" ({range_in_words(self.harmed_low, self.harmed_high)})"
         return [*found, f"Better than what happened: {better}. Worse: {worse}."]
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from tether._foundation.words import counted, percent, three_digits
 from tether._foundation.writing import written
 from tether._version import __version__
+from tether.conditioning.model_sets import EVERY_MODEL, IN_SHORT
 from tether.errors import QueryError
 from tether.figures.output import inline_svg
 from tether.figures.rule_bars import plot_before_after, plot_rules
@@ -90,7 +91,7 @@ def _screen(rules: RulesRecord, number: int, one: EvaluatedRule) -> dict[str, An
         "split": one.split(),
         "means": one.means(),
         "check": one.check(),
-        "hidden": one.hidden(),
+        "hidden": one.hidden() or _no_number(one),
         "verdict": _verdict(one),
         "reached": reached,
         "shares": _shares(one),
@@ -110,12 +111,19 @@ def _verdict(one: EvaluatedRule) -> str:
     return "The held-out episodes leave open whether it helps."
 
 
+def _no_number(one: EvaluatedRule) -> list[str]:
+    """Why no number says how strong hidden reasons must be to undo the gain."""
+    if one.gamma_star is None:
+        return ["How strong hidden reasons must be to undo the gain was not computed: the model is large."]
+    return ["In the plain model it gains nothing, so there is no gain that hidden reasons could undo."]
+
+
 def _shares(one: EvaluatedRule) -> str:
     if one.saved_share is None or one.lost_share is None:
         return ""
     saved, lost = (f"{percent(low)} to {percent(high)}" for low, high in (one.saved_share, one.lost_share))
     return (
-        f"For any such log, under every causal model: of those who end in {one.bad_noun}, {saved} would not have; "
+        f"For any such log, under {EVERY_MODEL}: of those who end in {one.bad_noun}, {saved} would not have; "
         f"of the others, {lost} would have."
     )
 
@@ -151,4 +159,4 @@ def _placebo(rules: RulesRecord) -> str:
 
 
 def _range(low: float, high: float) -> str:
-    return f"{range_in_words(low, high)} under every causal model"
+    return f"{range_in_words(low, high)} under {IN_SHORT}"

@@ -8,6 +8,7 @@ import numpy as np
 
 from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import average, number, percent, strength_in_words, with_spread
+from tether.conditioning.model_sets import IN_SHORT
 from tether.evaluation.certificate import Certificate
 from tether.evaluation.evaluate import Evaluation, evaluate_policy
 from tether.evaluation.tailoring import Tailoring
@@ -139,8 +140,8 @@ def _compared(asked: Asked, answer: EpisodeAnswer, found: WhatIf, other: WhatIf 
         ("strength per step", [strength_in_words(_tailoring(one).mean_strength()) for _, one, _, _ in columns]),
         ("influenced steps", [_influenced(one) for _, one, _, _ in columns]),
         ("tether it needs", ["no tether" if k is None or k > T else f"k = {k}" for _, _, k, _ in columns]),
-        ("under every causal model", [number(observed), *(_range(one, False) for _, _, _, one in columns[1:])]),
-        ("luck related over time", [number(observed), *(_range(one, True) for _, _, _, one in columns[1:])]),
+        (f"under {IN_SHORT}", [number(observed), *(_range(one, False) for _, _, _, one in columns[1:])]),
+        ("the same, luck related over time", [number(observed), *(_range(one, True) for _, _, _, one in columns[1:])]),
     ]
     return {"head": [name for name, _, _, _ in columns], "rows": rows, "sentence": _sure(columns[2][3])}
 

@@ -8,7 +8,7 @@ from typing import Any
 from tether._foundation.markup import with_minus_signs
 from tether._foundation.words import counted, in_parts, shown
 from tether.auditing.audit_record import AuditRecord
-from tether.conditioning.model_sets import EVERY_MODEL, IN_WORDS
+from tether.conditioning.model_sets import EVERY_MODEL, IN_SHORT, IN_WORDS
 from tether.evaluation.sightings import ENOUGH
 from tether.explanation.state_words import is_in_words
 from tether.explanation.terms import influence_in_words
@@ -111,7 +111,7 @@ def settings(audit: AuditRecord, about: Mapping[str, Any], date: str) -> list[tu
         k = "the shortest that is enough, episode by episode" if question["k"] is None else str(question["k"])
         facts += [("k", k), ("m", str(question["m"])), ("rule", str(question["rule"]))]
     facts.append(("influence", f"{question['influence']}: {influence_in_words(audit.influence)}"))
-    facts.append(("causal models", "every one was considered" if is_certified(question) else "Gumbel-max only"))
+    facts.append(("causal models", IN_SHORT if is_certified(question) else "Gumbel-max only"))
     if question["draws"]:
         facts.append(("draws", f"{question['draws']:,} models, seed {question['seed']}"))
     facts.append(("date", date))

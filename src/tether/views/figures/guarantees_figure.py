@@ -36,7 +36,8 @@ _RETURN = "expected return"
 def plot_certificate(certificate: Certificate, ax: Axes | None = None) -> Axes:
     """The value of a plan or policy at worst, under Gumbel-max and at best, beside what was observed.
 
-    There is one row for every causal model, and one for every stable one.
+    There is one row for every causal model in which luck is unrelated over time, one for every stable one of these, and
+    one for luck that is related over time.
 
     Examples
     --------
@@ -47,21 +48,21 @@ def plot_certificate(certificate: Certificate, ax: Axes | None = None) -> Axes:
     >>> [text.get_text() for text in plot_certificate(plan.certify()).get_legend().get_texts()]
     ['worst to best', 'Gumbel-max', 'observed']
     """
-    rows = (certificate.nothing, certificate.stability)
+    rows = [(one.worst, one.best) for one in (certificate.nothing, certificate.stability)] + [certificate.related]
     with styled():
-        ax = axes(ax, (5.5, 2.2), grid="x")
-        for y, one in enumerate(rows):
-            ax.plot([one.worst, one.best], [y, y], color=_BAND, linewidth=9, solid_capstyle="butt", zorder=1)
-            ends = ax.plot([one.worst, one.best], [y, y], color="#555555", marker="|", markersize=11, linestyle="none")
+        ax = axes(ax, (5.5, 2.8), grid="x")
+        for y, span in enumerate(rows):
+            ax.plot(span, [y, y], color=_BAND, linewidth=9, solid_capstyle="butt", zorder=1)
+            ends = ax.plot(span, [y, y], color="#555555", marker="|", markersize=11, linestyle="none")
         (range_,) = ax.plot([], [], color=_BAND, linewidth=9, label="worst to best")
         (gumbel,) = ax.plot(
-            [certificate.value] * 2, range(2), color=BLUE, marker="D", linestyle="none", label="Gumbel-max", zorder=3
+            [certificate.value] * 3, range(3), color=BLUE, marker="D", linestyle="none", label="Gumbel-max", zorder=3
         )
         ends[0].set_markeredgewidth(1.4)
         seen = ax.axvline(certificate.observed_value, color=BLACK, linewidth=1.0, label="observed", zorder=2)
-        ax.set_yticks(range(2), ["every\ncausal model", "every\nstable one"])
-        ax.set_ylim(1.6, -0.6)
-        numbers = [certificate.observed_value, *(end for one in rows for end in (one.worst, one.best))]
+        ax.set_yticks(range(3), ["every causal model,\nluck unrelated", "every\nstable one", "luck related\nover time"])
+        ax.set_ylim(2.6, -0.6)
+        numbers = [certificate.observed_value, *(end for span in rows for end in span)]
         margin = 0.06 * (max(numbers) - min(numbers)) or 1.0
         ax.set_xlim(min(numbers) - margin, max(numbers) + margin)
         number_axis(ax.xaxis)

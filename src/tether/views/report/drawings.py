@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tether._foundation.markup import with_minus_signs
 from tether._foundation.words import cut, cut_apart
 from tether.conditioning.layers import reached_states
+from tether.conditioning.model_sets import IN_SHORT
 from tether.evaluation.certificate import Certificate
 from tether.evaluation.evaluate import Evaluation
 from tether.evaluation.guarantees import GuaranteesByK
@@ -51,8 +52,8 @@ _ROW = 16.0
 """Height of a row of a strip."""
 
 _SHOWS = {
-    "certificate": "Range of the return under every causal model and under every stable one",
-    "guarantees": "Range of the return under every causal model against k",
+    "certificate": f"Range of the return under {IN_SHORT}, every stable one, and luck related over time",
+    "guarantees": f"Range of the return under {IN_SHORT}, against k",
     "influence": "Strength and influenced steps over time",
     "states": "States over time by class",
 }
