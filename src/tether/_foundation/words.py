@@ -20,6 +20,7 @@ __all__ = [
     "in_parts",
     "number",
     "percent",
+    "percents",
     "shown",
     "spread",
     "strength_in_words",
@@ -120,6 +121,18 @@ def percent(share: float, short: bool = False) -> str:
     if share > 0.995:
         return ">99 %" if short else "over 99 %"
     return f"{100 * share:.0f} %"
+
+
+def percents(before: float, after: float) -> tuple[str, str]:
+    """Two shares in whole percents, or with as many digits as it takes to tell them apart.
+
+    >>> percents(0.37, 0.26), percents(0.364, 0.358), percents(0.36, 0.36)
+    (('37 %', '26 %'), ('36.4 %', '35.8 %'), ('36 %', '36 %'))
+    """
+    if percent(before) != percent(after) or abs(before - after) <= ROUNDING:
+        return percent(before), percent(after)
+    digits = next((n for n in range(1, 9) if round(100 * before, n) != round(100 * after, n)), 9)
+    return f"{100 * before:.{digits}f} %", f"{100 * after:.{digits}f} %"
 
 
 def of_100(share: float) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from tether._foundation.words import cut, shown
+from tether._foundation.words import cut, percents, shown
 from tether.errors import QueryError
 from tether.figures.style import BAD, BLUE, GOOD, GREY, SMALL, axes, number_axis, styled
 
@@ -104,8 +104,8 @@ def plot_before_after(before: float, after: float, bad: str, ax: Axes | None = N
     with styled():
         ax = axes(ax, (6.4, 1.3), grid="x")
         ax.barh([1.0, 0.0], [before, after], 0.6, color=[GREY, BLUE])
-        for y, value in ((1.0, before), (0.0, after)):
-            ax.text(value, y, f"  {100 * value:.0f} of 100", va="center", fontsize=SMALL)
+        for y, value, said in zip((1.0, 0.0), (before, after), percents(before, after), strict=True):
+            ax.text(value, y, f"  {said.removesuffix(' %')} of 100", va="center", fontsize=SMALL)
         ax.set_xlim(0.0, max(1e-9, 1.6 * max(before, after)))
         ax.set_yticks([1.0, 0.0], ["as usual", "with the rule"], fontsize=SMALL)
         ax.set_xticks([])

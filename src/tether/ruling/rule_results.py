@@ -14,7 +14,7 @@ from tether._foundation.arrays import Floats
 from tether._foundation.arrow import Tabular
 from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.rounding import ROUNDING
-from tether._foundation.words import average, counted, percent, three_digits
+from tether._foundation.words import average, counted, percent, percents, three_digits
 from tether.conditioning.model_sets import EVERY_MODEL, hidden_causes_in_words
 from tether.core.replays import Practice
 from tether.explanation.reviewing import outcome_noun
@@ -220,9 +220,10 @@ class EvaluatedRule(Displayed):
         """What changes on average: from the plain model, without a causal model."""
         found = []
         if self.bad:
+            before, after = percents(self.bad_before, self.bad_after)
             found.append(
-                f"In the plain model {percent(self.bad_before)} of all episodes end in {self.bad_noun} without the "
-                f"rule, {percent(self.bad_after)} with it. This needs no causal model."
+                f"In the plain model {before} of all episodes end in {self.bad_noun} without the rule, {after} with it. "
+                "This needs no causal model."
             )
         found.append(
             f"Per episode of the log the expected return changes by {three_digits(self.gain)} "

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tether._foundation.words import counted, percent, three_digits
+from tether._foundation.words import counted, percent, percents, three_digits
 from tether._foundation.writing import written
 from tether._version import __version__
 from tether.conditioning.model_sets import EVERY_MODEL, IN_SHORT
@@ -75,7 +75,8 @@ def _screen(rules: RulesRecord, number: int, one: EvaluatedRule) -> dict[str, An
         cards.append((f"{bad} averted", whole(one.saved), _range(one.saved_low, one.saved_high)))
         cards.append((f"{bad} caused", whole(one.lost), _range(one.lost_low, one.lost_high)))
         ax = plot_before_after(one.bad_before, one.bad_after, one.bad)
-        label = f"{percent(one.bad_before)} end in {one.bad_noun} as usual, {percent(one.bad_after)} with the rule"
+        before, after = percents(one.bad_before, one.bad_after)
+        label = f"{before} end in {one.bad_noun} as usual, {after} with the rule"
         pictures.append(_Picture(label, drawing(inline_svg(ax, f"before{number}", label))))
     cards.append(("Helped, harmed", f"{whole(one.helped)}, {whole(one.harmed)}", "episodes that end better, worse"))
     if one.held_out:
