@@ -222,8 +222,8 @@ class EvaluatedRule(Displayed):
         if self.bad:
             before, after = percents(self.bad_before, self.bad_after)
             found.append(
-                f"In the plain model {before} of all episodes end in {self.bad_noun} without the rule, {after} with it. "
-                "This needs no causal model."
+                f"In the plain model {before} of all episodes end in {self.bad_noun} without the rule, {after} with "
+                "it. This needs no causal model."
             )
         found.append(
             f"Per episode of the log the expected return changes by {three_digits(self.gain)} "
