@@ -151,7 +151,7 @@ def test_who_came_back_was_there():
     assert plan.constraint.mixture.weights == (0.5, 0.5)
     assert plan.constraint.mixture.value == 1.0
     assert "Only a mixture of two plans would meet the limit exactly" in plan.constraint.sentences()[1]
-    assert any(sentence.startswith("Change nothing") for sentence in plan.explain().sentences())
+    assert plan.explain().answer().change[0].startswith("Change nothing")
     assert "the plan depends on whether" in plan.explain().sentences()[-1]
     with pytest.raises(tether.QueryError, match="remember whether a property was decided"):
         plan.certify()
@@ -202,7 +202,7 @@ def test_a_plan_that_costs_something_says_so():
         == "Without the limit on the chance: a longer tether (a larger k) would add nothing."
     )
     cheap = cf.plan(k=2, minimise=True, subject_to=(tether.avoid("fallen"), 0.1))
-    assert "The return stays 5." in cheap.explain().sentences()
+    assert cheap.explain().answer().follows[0] == "The return stays 5."
     assert not tether.counterfactual(grid.mdp, grid.path).plan(k=3).explain().beyond.without_limit
 
 

@@ -45,7 +45,7 @@ def test_names_are_the_caller_s(tmp_path):
         f"2 ill {percent(steps[2].state_probability)}",
         f"as before {percent(steps[3].state_probability)}",
     ]
-    assert [name for name in page.drawings if name.endswith("over time")][-2:] == ["ill over time", "many over time"]
+    assert [name for name in page.drawings if name.endswith("over time")][2:] == ["ill over time", "many over time"]
 
 
 # --- Features ------------------------------------------------------------------------------------------------
