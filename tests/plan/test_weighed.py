@@ -202,7 +202,7 @@ def test_a_plan_that_costs_something_says_so():
         == "Without the limit on the chance: a longer tether (a larger k) would add nothing."
     )
     cheap = cf.plan(k=2, minimise=True, subject_to=(tether.avoid("fallen"), 0.1))
-    assert cheap.explain().answer().follows[0] == "The return stays 5."
+    assert cheap.explain().answer().follows[1] == "The return stays 5."
     assert not tether.counterfactual(grid.mdp, grid.path).plan(k=3).explain().beyond.without_limit
 
 
