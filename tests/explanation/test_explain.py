@@ -1,5 +1,7 @@
 """Explanations: steps, sentences, groups; and the demonstration that prints them."""
 
+import shutil
+import sys
 import time
 
 import pytest
@@ -218,6 +220,8 @@ def test_the_demonstration_shows_an_episode(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(demo, "sepsis", _small_patient)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / ".venv" / "bin" / "python"))  # as `make demo` has it
+    monkeypatch.setattr(shutil, "which", lambda name: None)
     demo.main()
     text = capsys.readouterr().out
     assert "A patient of a ward: sick, waited four times, died" in text
