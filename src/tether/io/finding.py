@@ -36,7 +36,7 @@ def find_name(names: Names, word: Any, noun: str) -> Any:
     Examples
     --------
     >>> import tether
-    >>> from tether.io.sources import find_name
+    >>> from tether.io.finding import find_name
     >>> find_name(tether.cases.epidemic().mdp.states, "(9, 1, 20)", "state")
     (9, 1, 20)
     >>> find_name(tether.cases.grid_world().mdp.states, "15", "state")

@@ -41,7 +41,7 @@ def open_policy(
     Examples
     --------
     >>> import tether
-    >>> from tether.io.sources import open_policy
+    >>> from tether.io import open_policy
     >>> case = tether.cases.epidemic()
     >>> cf = tether.counterfactual(case.mdp, case.path)
     >>> cf.evaluate(open_policy("observed", cf)).value
