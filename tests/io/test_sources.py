@@ -8,9 +8,9 @@ import pytest
 import tether
 from tether.io import open_model, open_path, open_policy
 from tether.io.embedded import about_case, case_names, open_case, path_names
-from tether.io.finding import find_name, word_to_label
 from tether.io.logs import write_episodes
 from tether.io.models import write_model
+from tether.io.names_as_text import find_name, word_to_label
 from tether.io.paths import write_path
 
 

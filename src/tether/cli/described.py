@@ -80,7 +80,7 @@ class ModelOptions:
         return self._with_final_reward(mdp) if self.final_reward else mdp
 
     def _with_final_reward(self, mdp: MDP) -> MDP:
-        from tether.io.finding import find_name
+        from tether.io.names_as_text import find_name
 
         rewards = {find_name(mdp.states, word, "state"): value for word, value in self.final_reward.items()}
         return mdp.with_objective(final_reward=rewards)
@@ -96,7 +96,7 @@ class ModelOptions:
     @property
     def reading(self) -> dict[str, Any]:
         """The options that were given, as the reader takes them."""
-        from tether.io.finding import word_to_label
+        from tether.io.names_as_text import word_to_label
 
         arrays: dict[str, Any] = {}
         if self._has == "arrays":

@@ -90,7 +90,7 @@ def explain_types(
 
 
 def _opened(episode: Episode, types: dict[str, str], prior: dict[str, float] | None) -> Types:
-    from tether.io.finding import find_name
+    from tether.io.names_as_text import find_name
     from tether.io.typed_models import open_types, read_types
 
     reading = episode.reading

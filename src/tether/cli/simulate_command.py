@@ -57,8 +57,8 @@ def simulate(
     from tether.cli.pipes import PIPE, refuse_both, written_to
     from tether.cli.screen import progress, put
     from tether.io import open_policy
-    from tether.io.finding import find_name
     from tether.io.logs import write_episodes
+    from tether.io.names_as_text import find_name
     from tether.io.paths import write_path
     from tether.observation.earned import rewarded
 

@@ -9,7 +9,7 @@ from typing import Any
 from tether._foundation.problems import Complaints
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.errors import QueryError
-from tether.io.finding import Words
+from tether.io.names_as_text import Words
 from tether.io.opening import must_exist
 from tether.model.model_record import ModelRecord
 
