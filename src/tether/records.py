@@ -57,7 +57,7 @@ from tether.explanation.what_if import WhatIf as WhatIf
 from tether.influence.advisable import Advisable as Advisable
 from tether.influence.classes import Classes as Classes
 from tether.influence.why import Why as Why
-from tether.io.convert import EpisodeModel as EpisodeModel
+from tether.io.conversion import EpisodeModel as EpisodeModel
 from tether.learning.learned_types import LearnedTypes as LearnedTypes
 from tether.learning.posterior import Posterior as Posterior
 from tether.learning.uncertainty import ChangedAction as ChangedAction

@@ -17,9 +17,8 @@ from tether._foundation.problems import Complaints, Located, Source, common_leng
 from tether._foundation.words import counted
 from tether.errors import FileError, ModelError, Problem, QueryError
 from tether.io.arrowfiles import open_arrow, open_parquet
-from tether.io.checkedstream import changed
 from tether.io.delimited import Text, read_text, scan, table_as_text, table_of_text
-from tether.io.files import File, file_error, name_of
+from tether.io.files import File, changed, file_error, name_of
 from tether.io.spreadsheets import Sheet, open_sheet
 from tether.io.values import (
     cut_repr,

@@ -16,7 +16,7 @@ from tether.errors import ModelError, Problem
 from tether.io.arrowfiles import label_column, write_arrow
 from tether.io.columns import Columns, columns_of, read_columns, table_kind, unknown_table
 from tether.io.files import File, file_error
-from tether.io.finding import word_to_label
+from tether.io.names_as_text import word_to_label
 from tether.mdp import MDP
 from tether.model.encode import Coded
 from tether.model.form import TOLERANCE, all_pair_states

@@ -1,21 +1,36 @@
-"""Reading text files of other tools with care: files that cannot be opened, numbers that are none."""
+"""Text files of other tools: numbers that are none, and names, numbers and rewards as these tools can read them."""
 
 from __future__ import annotations
 
 import math
+import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
-from typing import TextIO
+from typing import Any, TextIO
 
-from tether._foundation.arrays import Ints
-from tether._foundation.problems import Complaints, raise_all
+import numpy as np
+
+from tether._foundation.arrays import Floats
 from tether._foundation.words import cut
-from tether.errors import Problem
+from tether.errors import FileError, Problem, QueryError
 from tether.io.files import File, checked_text, opened_bytes
+from tether.mdp import MDP
 
-__all__ = ["File", "add_each", "numbered", "opened_lines", "parsed_number", "quoted", "raise_all", "whole"]
+__all__ = [
+    "distinct_names",
+    "entry_rewards",
+    "label_states",
+    "numbered",
+    "opened_lines",
+    "pair_rewards",
+    "parsed_number",
+    "quoted",
+    "spelled",
+    "target_of",
+    "whole",
+]
 
 _RATIONAL = re.compile(r"[+-]?[0-9]{1,4000}/[0-9]{1,4000}")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -38,11 +53,6 @@ def numbered(lines: Iterable[str], start: int = 1) -> Iterator[tuple[int, str]]:
     """Lines without the space around them, with their numbers."""
     for line, text in enumerate(lines, start=start):
         yield line, text.strip()
-
-
-def add_each(complaints: Complaints, which: Ints, lines: Ints, message: Callable[[int], str | Problem]) -> None:
-    """Note the same kind of problem of many items, each on its line."""
-    complaints.add_each(which, message, lines=lines)
 
 
 def quoted(text: str) -> str:
@@ -89,3 +99,87 @@ def whole(text: str) -> int:
     if len(text) > 18:
         raise ValueError(f"{quoted(text)} is too large")
     return int(text)
+
+
+_NOT_IN_LABELS = re.compile(r'[\s"]')
+
+
+def target_of(mdp: MDP, file: File) -> str:
+    """The name of the file to write a model to; both are checked."""
+    if not isinstance(mdp, MDP):
+        raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}")
+    if not isinstance(file, str | os.PathLike):
+        raise QueryError(f"expected the name of a file, not {file!r}")
+    name = os.fspath(file)
+    if "\0" in name:
+        raise FileError(Problem(f"{name!r} is not the name of a file: it has a NUL in it", value=name))
+    return name
+
+
+def spelled(values: Floats) -> list[str]:
+    """Numbers as text: the shortest text that is read back exactly.
+
+    >>> spelled(np.array([0.1, 1.0, -2e300]))
+    ['0.1', '1', '-2e+300']
+    """
+    return [text.removesuffix(".0") for text in map(repr, values.tolist())]
+
+
+def distinct_names(labels: Iterable[Any], not_allowed: re.Pattern[str]) -> list[str]:
+    r"""Names in which characters that are not allowed become ``_``; a name that is already used gets a number.
+
+    >>> distinct_names(["a b", "a_b", 3], re.compile(r"\W"))
+    ['a_b_2', 'a_b', '3']
+    """
+    labels = list(labels)
+    as_they_are = {label for label in labels if isinstance(label, str) and not not_allowed.search(label)}
+    taken: set[str] = set()
+    names = []
+    for label in labels:
+        wanted = not_allowed.sub("_", str(label)) or "_"
+        name, n = wanted, 1
+        while name in taken or (name in as_they_are and name != label):
+            n += 1
+            name = f"{wanted}_{n}"
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+def label_states(mdp: MDP) -> dict[str, list[int]]:
+    """The states of each label, by index: ``init`` first, the first state if the model does not say which.
+
+    Spaces and quotes in the name of a label become ``_``. A terminal state, which is a label by itself, is included if
+    its name is a text, because the file may have only the index of the state.
+    """
+    sets = {name: indices.tolist() for name, indices in mdp.label_sets.items()}
+    words = [mdp.states[s] for s in mdp.form.terminal.tolist()]
+    sets |= {word: mdp.labels[word].indices.tolist() for word in words if isinstance(word, str) and word not in sets}
+    initial = sets.pop("init", None) or [0]
+    names = distinct_names(["init", *sets], _NOT_IN_LABELS)
+    return dict(zip(names, [initial, *sets.values()], strict=True))
+
+
+def entry_rewards(mdp: MDP, tool: str) -> Floats:
+    """The reward of every transition."""
+    _refuse_timed(mdp, tool)
+    values = mdp.rewards.values
+    return values if mdp.rewards.by_entry else np.repeat(values, np.diff(mdp.form.row_start))
+
+
+def pair_rewards(mdp: MDP, tool: str, mean: bool) -> Floats:
+    """The reward of every pair; with ``mean_rewards``, the mean over its transitions."""
+    _refuse_timed(mdp, tool)
+    values = mdp.rewards.values
+    if not mdp.rewards.by_entry:
+        return values
+    if not mean:
+        what = f"{tool} holds rewards of actions, but those of this model depend on the next state"
+        fix = "mean_rewards=True writes their means, R(s, a) = Σ P(s'|s, a)·R(s, a, s')"
+        raise QueryError(Problem(what, fix=fix, argument="mean_rewards"))
+    return np.add.reduceat(values * mdp.form.probability, mdp.form.row_start[:-1])
+
+
+def _refuse_timed(mdp: MDP, tool: str) -> None:
+    if mdp.rewards.horizon is not None:
+        raise QueryError(f"the rewards of this model depend on time, which {tool} does not hold; use MDP.save")

@@ -9,7 +9,7 @@ from typing import Any
 from tether._foundation.problems import Complaints
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.errors import QueryError
-from tether.io.finding import Words
+from tether.io.names_as_text import Words
 from tether.io.opening import must_exist
 from tether.model.model_record import ModelRecord
 
@@ -41,7 +41,7 @@ def open_policy(
     Examples
     --------
     >>> import tether
-    >>> from tether.io.sources import open_policy
+    >>> from tether.io import open_policy
     >>> case = tether.cases.epidemic()
     >>> cf = tether.counterfactual(case.mdp, case.path)
     >>> cf.evaluate(open_policy("observed", cf)).value

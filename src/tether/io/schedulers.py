@@ -10,8 +10,7 @@ from typing import Any
 from tether._foundation.problems import Complaints, Source
 from tether.errors import Problem, QueryError
 from tether.io.files import checked_text, file_error, name_of
-from tether.io.finding import Words
-from tether.io.names_as_text import find_index
+from tether.io.names_as_text import Words, find_index
 from tether.io.valuations import valuation_class
 from tether.io.values import cut_repr
 from tether.model.model_record import ModelRecord

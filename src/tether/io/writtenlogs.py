@@ -18,9 +18,8 @@ from tether._foundation.problems import Source
 from tether._foundation.words import folded
 from tether.errors import FileError, Problem, QueryError
 from tether.io.columns import TextTable, table_kind
-from tether.io.delimited import Text, header_of, scan
+from tether.io.delimited import Text, cells_of, header_of, scan
 from tether.io.files import check_text, read_bytes
-from tether.io.textpieces import cells_of
 from tether.model.names import Names, make_names
 from tether.observation.episodes import Episodes
 

@@ -18,9 +18,8 @@ from tether._foundation.arrays import Ints
 from tether._foundation.problems import Source
 from tether.errors import FileError, Problem
 from tether.io.columns import TextTable, columns_of, table_kind
-from tether.io.delimited import Text, scan
+from tether.io.delimited import Text, cells_of, scan, text_pieces
 from tether.io.logs import log_columns
-from tether.io.textpieces import cells_of, text_pieces
 from tether.io.values import are_all_whole
 from tether.logs.batches import FileStamps, PiecewiseLog, Seen, changes_of, last_change
 

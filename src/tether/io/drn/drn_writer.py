@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.writing import written
-from tether.io.export import distinct_names, label_states, pair_rewards, spelled, target_of
-from tether.io.plaintext import File
+from tether.io.files import File
+from tether.io.plaintext import distinct_names, label_states, pair_rewards, spelled, target_of
 from tether.io.valuations import valuations, write_value
 from tether.mdp import MDP
 from tether.model.names import Names

@@ -11,8 +11,8 @@ import numpy as np
 
 from tether._foundation.writing import written_into
 from tether.errors import FileError, Problem
-from tether.io.export import distinct_names, entry_rewards, label_states, spelled, target_of
-from tether.io.plaintext import File
+from tether.io.files import File
+from tether.io.plaintext import distinct_names, entry_rewards, label_states, spelled, target_of
 from tether.io.valuations import valuations, write_value
 from tether.mdp import MDP
 from tether.model.form import all_pair_states
