@@ -1,6 +1,6 @@
 """How do models and episodes come in and go out? Files and ecosystems, one small file per format.
 
-Nothing heavy is loaded before it is needed: pyarrow, scipy, gymnasium and the rest are imported where they are used.
+Nothing heavy is loaded before it is needed: a file of this folder, and what it imports, when it is first used.
 May import: cases, and what they may.
 
 >>> import tempfile, tether

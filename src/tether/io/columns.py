@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from tether._foundation.problems import Complaints, Located, Source, common_length
 from tether._foundation.words import counted
@@ -292,8 +293,6 @@ def _letters(name: str) -> str:
 
 def _of_text(text: Text, plan: _Plan) -> Columns:
     """Numbers as Arrow reads them; if a cell is not a number, all cells as text, to find it."""
-    import pyarrow as pa
-
     complaints = Complaints(Source(text.file, lambda: scan(text).lines))
     chosen = plan.choose(text.names, complaints)
     types = {i: pa.string() if name in plan.text else pa.float64() for name, i in chosen.items()}
@@ -412,8 +411,6 @@ def frame_names(frame: Any) -> list[Any] | None:
 
 def frame_to_arrow(frame: Any, some: list[Any] | None, error: Located) -> Any:
     """An Arrow table of some columns, or of all; None if Arrow has no type for their contents."""
-    import pyarrow as pa
-
     try:
         if some is not None:
             frame = frame.select(some) if isinstance(frame, pa.Table | pa.RecordBatch) else frame[some]

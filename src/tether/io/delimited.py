@@ -16,6 +16,8 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import csv as arrow_csv
 
 from tether._foundation.arrays import Ints
 from tether._foundation.problems import LIMIT, Complaints
@@ -151,8 +153,6 @@ def table_of_text(text: Text, chosen: dict[int, Any]) -> tuple[Any, bool]:
 
     Records with the wrong number of fields are left out. Columns are named by position.
     """
-    import pyarrow as pa
-
     if text.data is None:
         return _table_of_file(text, chosen)
     body = pa.py_buffer(text.data).slice(text.start) if text.start < len(text.data) else pa.py_buffer(b"\n")
@@ -168,8 +168,6 @@ def _table_of_file(text: Text, chosen: dict[int, Any]) -> tuple[Any, bool]:
     Few texts have quotes, line breaks in a field, or records of megabytes. So the first try ignores these; if it meets
     one, the text is read again.
     """
-    import pyarrow as pa
-
     try:
         table, is_suspect, quotes = _table_of_pieces(text, chosen, False, PIECE)
     except (pa.ArrowException, OSError):
@@ -181,8 +179,6 @@ def _table_of_file(text: Text, chosen: dict[int, Any]) -> tuple[Any, bool]:
 
 def _table_of_pieces(text: Text, chosen: dict[int, Any], has_quotes: bool, block: int) -> tuple[Any, bool, int]:
     """The result of `_parsed` for a file, and how many quotes it has."""
-    import pyarrow as pa
-
     with opened_text(text.file, text.start, text.max_unpacked, quotes_expected=has_quotes) as stream:
         try:
             with pa.PythonFile(stream, "r") as source:
@@ -196,8 +192,6 @@ def _parsed(
     source: Any, text: Text, chosen: dict[int, Any], has_quotes: bool, block: int, use_threads: bool
 ) -> tuple[Any, bool]:
     """What Arrow reads, and whether it left out records with the wrong number of fields."""
-    from pyarrow import csv as arrow_csv
-
     left_out = False
 
     def skip(_: Any) -> str:
@@ -227,8 +221,6 @@ def _parsed(
 
 def table_as_text(text: Text, chosen: Sequence[int], complaints: Complaints) -> tuple[Any, bool]:
     """The chosen columns as text, as `table_of_text` returns them; if even that fails, all problems are raised."""
-    import pyarrow as pa
-
     try:
         return table_of_text(text, dict.fromkeys(chosen, pa.string()))
     except (pa.ArrowException, OSError) as error:

@@ -15,6 +15,7 @@ from itertools import zip_longest
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from tether._foundation.arrays import Ints
 from tether._foundation.problems import Complaints, Source
@@ -372,8 +373,6 @@ def _meant(column: Coded, names: Names, noun: str, complaints: Complaints) -> Co
 
 def _table(log: Episodes, file: File, kind: str) -> Any:
     """One row per step, and one for each last state that is known."""
-    import pyarrow as pa
-
     last = log.next_state[log.start[1:] - 1]
     ended = last >= 0
     lengths = np.diff(log.start) + ended
@@ -409,6 +408,4 @@ def _labels(labels: Names, noun: str, file: File, kind: str) -> Any:
 
 
 def _or_null(codes: Ints) -> Any:
-    import pyarrow as pa
-
     return pa.array(codes, mask=codes < 0)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from tether.errors import ModelError, Problem
 from tether.io.arrowfiles import label_column, write_arrow
@@ -181,8 +182,6 @@ def _like(read: Columns, terminal: Any) -> Any:
 
 
 def _arrow(mdp: MDP, file: File, kind: str) -> Any:
-    import pyarrow as pa
-
     form = mdp.form
     lengths = np.diff(form.row_start)
     states = label_column(mdp.states, "state", file, kind)

@@ -14,6 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
 
 from tether._foundation.arrays import Ints
 from tether._foundation.problems import Complaints
@@ -52,9 +55,6 @@ def encoded_together(columns: list[Any]) -> tuple[list[Any], list[Ints]]:
     The first column is numbered in its order. The cells of the others are looked up among its values; only new values
     get new numbers.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     values, codes = encoded(columns[0])
     all_codes = [codes]
     for column in columns[1:]:
@@ -71,9 +71,6 @@ def encoded_together(columns: list[Any]) -> tuple[list[Any], list[Ints]]:
 
 def _looked_up(column: Any, values: Any) -> Ints:
     """The position of each cell among some distinct values; -1 if it is not there."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     among = pc.SetLookupOptions(values)
     if len(column) < _MANY:
         return _flat(pc.index_in(column, options=among))
@@ -98,8 +95,6 @@ def mapped(codes: Ints, table: Ints) -> Ints:
 
 def encoded(column: Any) -> tuple[Any, Ints]:
     """The distinct values of a column in the order in which they first appear, and which of them each cell holds."""
-    import pyarrow as pa
-
     if pa.types.is_dictionary(column.type):
         values, indices = _in_one_dictionary(column.unify_dictionaries())
         return _by_appearance(values, _flat(indices.cast(pa.int32())))
@@ -113,8 +108,6 @@ def encoded(column: Any) -> tuple[Any, Ints]:
 
 def _in_one_dictionary(column: Any) -> tuple[Any, Any]:
     """The dictionary that all chunks of a column have, and the column of their indices."""
-    import pyarrow as pa
-
     if not column.num_chunks:
         return pa.array([], column.type.value_type), pa.chunked_array([], pa.int32())
     values = column.chunk(0).dictionary
@@ -131,9 +124,6 @@ class _Runs(NamedTuple):
 
 def _runs(column: Any) -> _Runs | None:
     """The runs of a column, if its first cells show long ones: most tables are sorted by state."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if len(column) < _MANY or 2 * len(pc.run_end_encode(column.chunk(0)[:_FIRST]).values) > _FIRST:
         return None
     with ThreadPoolExecutor(_THREADS) as pool:
@@ -144,8 +134,6 @@ def _runs(column: Any) -> _Runs | None:
 
 def _by_appearance(values: Any, codes: Ints) -> tuple[Any, Ints]:
     """The values that occur, in the order of first use: a dictionary may have another order, and other values."""
-    import pyarrow as pa
-
     first = np.full(len(values) + 1, codes.size)  # the last place is that of empty cells
     first[codes[::-1]] = np.arange(codes.size - 1, -1, -1)  # where a code occurs often, its first row is kept
     first = first[:-1]
@@ -209,8 +197,6 @@ def labels_of_text(
 
 def are_all_whole(column: Any) -> bool:
     """Whether all cells of a text column are whole numbers, or empty."""
-    import pyarrow.compute as pc
-
     if _plainly_whole(column) is not None:
         return True
     values, _ = encoded(column)
@@ -220,8 +206,6 @@ def are_all_whole(column: Any) -> bool:
 
 def labels_of_arrow(column: Any, name: str, complaints: Complaints, *, blank: bool) -> Array | Coded:
     """The names of an Arrow column; its type decides what they are. Cells may be empty if ``blank``."""
-    import pyarrow as pa
-
     column = _plain_column(column)
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -265,9 +249,6 @@ def labels_of_list(items: list[Any], name: str, complaints: Complaints, *, blank
 
 def numbers_of_arrow(column: Any, name: str, complaints: Complaints, *, text: bool, blank: bool) -> Array:
     """The numbers of an Arrow column, as ints if all are whole; an empty cell, if ``blank`` allows it, is NaN."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = _plain_column(column)
     if pa.types.is_dictionary(column.type):
         column = _without_dictionary(column)
@@ -311,8 +292,6 @@ def numbers_of_list(items: list[Any], name: str, complaints: Complaints, *, blan
 
 def _plain_column(column: Any) -> Any:
     """String views become strings, half floats become floats; a categorical column stays one."""
-    import pyarrow as pa
-
     if pa.types.is_dictionary(column.type):
         values = _plain_type(column.type.value_type)
         if values != column.type.value_type:
@@ -322,32 +301,23 @@ def _plain_column(column: Any) -> Any:
 
 
 def _without_dictionary(column: Any) -> Any:
-    import pyarrow as pa
-
     values = _plain_type(column.type.value_type)
     chunks = [chunk.dictionary.cast(values).take(chunk.indices) for chunk in column.chunks]
     return pa.chunked_array(chunks, values)
 
 
 def _plain_type(kind: Any) -> Any:
-    import pyarrow as pa
-
     if pa.types.is_string_view(kind):
         return pa.large_string()
     return pa.float32() if pa.types.is_float16(kind) else kind
 
 
 def _is_number_type(kind: Any) -> bool:
-    from pyarrow import types
-
     return any(fits(kind) for fits in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal))
 
 
 def _plainly_whole(column: Any) -> Array | None:
     """The column as ints if all are written as Python writes them, which is fast; else None."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     try:
         column.slice(0, _FIRST).cast(pa.int64())  # fails early for a column of words
         numbers = np.asarray(column.cast(pa.int64()).to_numpy())
@@ -371,9 +341,6 @@ def _whole_if_all(labels: list[str]) -> list[int] | None:
 
 
 def _number_labels(column: Any, name: str, complaints: Complaints, blank: bool) -> Array | Coded:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     missing = pc.is_null(column, nan_is_null=True)
     rows = np.flatnonzero(np.asarray(missing.to_numpy()))
     _note_empty(rows, name, "a name", complaints, blank)
@@ -394,9 +361,6 @@ def _number_labels(column: Any, name: str, complaints: Complaints, blank: bool) 
 
 def _parsed(column: Any, name: str, complaints: Complaints, blank: bool) -> Any:
     """Text cells as numbers; cells that are not numbers are problems, and become null."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = pc.utf8_trim_whitespace(column)
     good = pc.match_substring_regex(column, _NUMBER)
     empty = pc.equal(column, "")

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from tether._foundation.arrays import Ints
 from tether._foundation.problems import Source
@@ -76,8 +77,6 @@ def _decoded(name: str, encoding: str, wanted: Sequence[str]) -> Text:
 
 def _rewritten(table: Any, name: str, comma: bool, day_first: bool) -> Any:
     """The table with the cells of a column as the reader expects numbers and dates; each distinct cell once."""
-    import pyarrow as pa
-
     column = table.column(name).combine_chunks().dictionary_encode()
     cells = [_cell(cell or "", comma, day_first) for cell in column.dictionary.to_pylist()]
     new = pa.array(cells, pa.string()).take(column.indices)

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, TextIO
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import csv
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.problems import Complaints
@@ -114,9 +116,6 @@ def _by_column(text: str, line: int, shape: LineShape, codes: _Codes) -> Records
 
 def _table(text: str, n_indices: int, labelled: bool) -> Any:
     """Lines as an Arrow table, or None if one does not have the right shape."""
-    import pyarrow as pa
-    from pyarrow import csv
-
     types = [*[pa.int64()] * n_indices, pa.float64(), *([pa.dictionary(pa.int32(), pa.string())] if labelled else [])]
     columns = {str(i): kind for i, kind in enumerate(types)}
     content = text.encode()
