@@ -14,7 +14,7 @@ from tether._foundation.markup import html_table, paragraphs
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import strength_in_words
 from tether.errors import QueryError
-from tether.evaluation.certificate import certify
+from tether.evaluation.certificate import certify, why_uncertified
 from tether.evaluation.disagreement import Disagreement, disagreement_of
 from tether.evaluation.evaluate import Evaluation, chance_of_changes, evaluate_plan, evaluate_policy
 from tether.evaluation.fixed_sequences import FixedSequence, fixed_sequence
@@ -203,8 +203,6 @@ class Explanation(Tabular):
     @cached_property
     def uncertified(self) -> str:
         """Why there is no certificate, in a sentence, if the plan is too large for one; otherwise empty."""
-        from tether.evaluation.certificate import why_uncertified
-
         return why_uncertified(self.plan) if self.with_certificate else ""
 
     @cached_property

@@ -15,9 +15,13 @@ from tether._foundation.arrays import Floats
 from tether._foundation.checks import whole_number
 from tether._foundation.rounding import rounding_of
 from tether.errors import Problem, QueryError
+from tether.learning.learn import relearned
+from tether.logs.batches import open_log
+from tether.logs.fingerprint import digest_of_model
 from tether.mdp import MDP
 from tether.model.names import name_list
 from tether.model.properties import make_property
+from tether.plan.standard import Standard
 from tether.ruling.conditions import all_conditions, variables_of
 from tether.ruling.counting import CHOOSING, LogCounts, count_log
 from tether.ruling.edits import Actions
@@ -154,7 +158,6 @@ class RuleRun:
         """Check what is asked, and count the log."""
         from tether.auditing.where import selection_of
         from tether.io.opening import read_as_learned
-        from tether.logs.batches import open_log
 
         if not isinstance(mdp, MDP):
             raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}: tether.learn(log), …")
@@ -196,8 +199,6 @@ class RuleRun:
 
     def best_gain(self) -> float:
         """What the best policy of the plain model would change per episode."""
-        from tether.plan.standard import Standard
-
         every, standard = self.every, Standard(self.world.mdp, "best", self.world.objective, self.world.minimise)
         best = np.empty(every.first.size)
         for steps in np.unique(every.horizon).tolist():
@@ -224,7 +225,6 @@ class RuleRun:
         from tether.auditing.directory import open_directory
         from tether.auditing.running import Batches, answer_missing
         from tether.auditing.workers import Workers, make_workers
-        from tether.logs.fingerprint import digest_of_model
 
         mdp, log = self.world.mdp, self.log
         if self.out is None:
@@ -354,8 +354,6 @@ def _placebo(run: RuleRun, edits: Any, conditions: Any) -> Floats | None:
     part = run.choosing
     if not part.is_learned:
         return None
-    from tether.learning.learn import relearned
-
     assert run.world.mdp.counts is not None
     which = CHOOSING if part is not run.every else None
     seen = run.counts.of("transitions", which)
