@@ -175,18 +175,7 @@ def _used(names: Names, *codes: Ints) -> tuple[Names, list[Ints]]:
     return make_names([names[int(i)] for i in used], None, "name"), [at[one] for one in codes]
 
 
-def read_sound_episodes(
-    log: Any,
-    *,
-    columns: Mapping[str, str | Sequence[str]] | None = None,
-    time: str | None = None,
-    step: float | str | timedelta | None = None,
-    kind: str | None = None,
-    max_unpacked: int | str | None = None,
-    source: Source | None = None,
-    fold_case: bool = False,
-    **written: Any,
-) -> Sound:
+def read_sound_episodes(log: Any, *, source: Source | None = None, fold_case: bool = False, **reading: Any) -> Sound:
     r"""Read episodes as `read_episodes` does; a problem of one episode is recorded, and is not an error.
 
     A problem of the log as a whole (a missing column, a line with too few cells) is still an error. ``source`` says
@@ -200,16 +189,14 @@ def read_sound_episodes(
     >>> found.episodes[1], found.broken[1].message
     (<Path: 1 step, 'a' –'go'→ 'b'>, 'row 3: episode 2: t = 0 is given twice (first in row 2)')
     """
-    given: dict[str, Any] = {"columns": columns, "time": time, "step": step, "kind": kind, "max_unpacked": max_unpacked}
-    given |= written
     try:
-        return Sound(read_episodes(log, fold_case=fold_case, **given), {}, [])
+        return Sound(read_episodes(log, fold_case=fold_case, **reading), {}, [])
     except (FileError, PathError) as error:
         if any(one.argument in _WRITTEN for one in error.problems):  # it is about the log as a whole
             raise
         wrong = error
     try:
-        values, found = read_words(log, source=source, **given)
+        values, found = read_words(log, source=source, **reading)
     except (FileError, PathError):
         raise wrong from None
     steps, broken, alone = arrange_sound(values, found)
