@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tether._foundation.arrays import Ints
+from tether._foundation.arrays import Ints, spans, starts
 from tether._foundation.problems import Complaints, Source
 from tether.errors import FileError, PathError, Problem, TetherError
 from tether.io.arrowfiles import label_column, write_arrow
@@ -363,9 +363,8 @@ def _table(log: Episodes, file: File, kind: str) -> Any:
     last = log.next_state[log.start[1:] - 1]
     ended = last >= 0
     lengths = np.diff(log.start) + ended
-    first = np.cumsum(lengths) - lengths
-    owner = np.repeat(np.arange(lengths.size), lengths)
-    t = np.arange(owner.size) - first[owner]
+    first = starts(lengths)[:-1]
+    owner, t = spans(np.zeros_like(lengths), lengths)
     final = (first + lengths - 1)[ended]
     step = np.ones(owner.size, dtype=bool)
     step[final] = False
