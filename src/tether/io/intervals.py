@@ -31,7 +31,7 @@ from tether.plan.tether_record import tether
 
 if TYPE_CHECKING:
     from tether.influence.kappa import Thresholds
-    from tether.influence.rules import Rule
+    from tether.influence.rules import GivenRule as Rule
     from tether.plan.robust_record import RobustRecord
 
 __all__ = ["IntervalModel", "write_intervals"]
