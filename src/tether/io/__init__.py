@@ -27,7 +27,7 @@ from tether.io.paths import read_path, write_path
 from tether.io.policies import open_policy
 from tether.io.prism import read_prism, write_prism
 from tether.io.results import read_plan, read_sweep
-from tether.io.storm import from_stormpy, read_storm, to_stormpy
+from tether.io.storm import from_stormpy, read_storm
 from tether.io.typed_models import read_types
 
 __all__ = [
@@ -57,7 +57,6 @@ __all__ = [
     "read_table",
     "read_types",
     "record",
-    "to_stormpy",
     "write_arrays",
     "write_case",
     "write_drn",

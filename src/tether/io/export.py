@@ -1,11 +1,8 @@
-"""Writing a model for another tool: names it can read, rewards it can hold, numbers that are read back exactly."""
+"""Writing a model for another tool: rewards it can hold, numbers that are read back exactly."""
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -14,9 +11,7 @@ from tether.errors import FileError, Problem, QueryError
 from tether.io.plaintext import File
 from tether.mdp import MDP
 
-__all__ = ["distinct_names", "entry_rewards", "label_states", "pair_rewards", "spelled", "target_of"]
-
-_NOT_IN_LABELS = re.compile(r'[\s"]')
+__all__ = ["entry_rewards", "pair_rewards", "spelled", "target_of"]
 
 
 def target_of(mdp: MDP, file: File) -> str:
@@ -38,41 +33,6 @@ def spelled(values: Floats) -> list[str]:
     ['0.1', '1', '-2e+300']
     """
     return [text.removesuffix(".0") for text in map(repr, values.tolist())]
-
-
-def distinct_names(labels: Iterable[Any], not_allowed: re.Pattern[str]) -> list[str]:
-    r"""Names in which characters that are not allowed become ``_``; a name that is already used gets a number.
-
-    >>> distinct_names(["a b", "a_b", 3], re.compile(r"\W"))
-    ['a_b_2', 'a_b', '3']
-    """
-    labels = list(labels)
-    as_they_are = {label for label in labels if isinstance(label, str) and not not_allowed.search(label)}
-    taken: set[str] = set()
-    names = []
-    for label in labels:
-        wanted = not_allowed.sub("_", str(label)) or "_"
-        name, n = wanted, 1
-        while name in taken or (name in as_they_are and name != label):
-            n += 1
-            name = f"{wanted}_{n}"
-        taken.add(name)
-        names.append(name)
-    return names
-
-
-def label_states(mdp: MDP) -> dict[str, list[int]]:
-    """The states of each label, by index: ``init`` first, the first state if the model does not say which.
-
-    Spaces and quotes in the name of a label become ``_``. A terminal state, which is a label by itself, is included if
-    its name is a text, because the file may have only the index of the state.
-    """
-    sets = {name: indices.tolist() for name, indices in mdp.label_sets.items()}
-    words = [mdp.states[s] for s in mdp.form.terminal.tolist()]
-    sets |= {word: mdp.labels[word].indices.tolist() for word in words if isinstance(word, str) and word not in sets}
-    initial = sets.pop("init", None) or [0]
-    names = distinct_names(["init", *sets], _NOT_IN_LABELS)
-    return dict(zip(names, [initial, *sets.values()], strict=True))
 
 
 def entry_rewards(mdp: MDP, tool: str) -> Floats:

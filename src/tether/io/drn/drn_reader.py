@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Literal
+
+import numpy as np
 
 from tether._foundation.problems import Complaints
 from tether.errors import Problem, QueryError
@@ -14,7 +17,7 @@ from tether.io.plaintext import File, numbered, opened_lines
 from tether.mdp import MDP
 from tether.model.names import name_list
 
-__all__ = ["read_drn"]
+__all__ = ["read_drn", "with_rewards_of_transitions"]
 
 Wanted = str | Literal[False] | None
 
@@ -70,8 +73,22 @@ def read_drn(
     >>> mdp.labels
     Labels(init: 1 state, heads: 1 state)
     """
+    return with_rewards_of_transitions(file, {}, reward_model, tolerance, max_unpacked)
+
+
+def with_rewards_of_transitions(
+    file: File,
+    added: Mapping[tuple[int, int], float],
+    reward_model: Wanted = None,
+    tolerance: float = TOLERANCE,
+    max_unpacked: int | str | None = None,
+) -> MDP:
+    """As `read_drn`, with rewards by choice (numbered through the file) and next state, which no DRN file can hold."""
     parsed = _parse(file, reward_model, tolerance, max_unpacked)
     reward = None if parsed.rewards is None else parsed.rewards[parsed.rows.pair]
+    if reward is not None and added:
+        entries = zip(parsed.rows.pair.tolist(), parsed.rows.next_state.tolist(), strict=True)
+        reward = reward + np.array([added.get(entry, 0.0) for entry in entries])
     return build(
         file, parsed.rows, parsed.n_states, parsed.names, reward, parsed.state_rewards, parsed.labels, tolerance
     )
