@@ -33,5 +33,4 @@ from .results import read_plan as read_plan
 from .results import read_sweep as read_sweep
 from .storm import from_stormpy as from_stormpy
 from .storm import read_storm as read_storm
-from .storm import to_stormpy as to_stormpy
 from .typed_models import read_types as read_types

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from tether.explanation.what_if import WhatIf
     from tether.explorer.notebook import Inline
     from tether.influence.classes import Classes
-    from tether.influence.one_step import Influence
-    from tether.influence.rules import Rule
+    from tether.influence.one_step import GivenInfluence as Influence
+    from tether.influence.rules import GivenRule as Rule
     from tether.io.conversion import EpisodeModel
     from tether.mdp import MDP
     from tether.model.properties import Property

@@ -19,7 +19,7 @@ from tether.plan.robust_record import RobustPlanRecord, RobustRecord
 if TYPE_CHECKING:
     import os
 
-    from tether.influence.rules import Rule
+    from tether.influence.rules import GivenRule as Rule
     from tether.io.intervals import IntervalModel
 
 __all__ = ["Robust", "RobustPlan", "robust"]

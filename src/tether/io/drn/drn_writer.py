@@ -10,14 +10,14 @@ import numpy as np
 
 from tether._foundation.writing import written
 from tether.io.files import File
-from tether.io.plaintext import distinct_names, label_states, pair_rewards, spelled, target_of
+from tether.io.plaintext import pair_rewards, spelled, target_of
 from tether.io.valuations import valuations, write_value
 from tether.mdp import MDP
+from tether.model.as_stormpy import label_states, names_for_storm
 from tether.model.names import Names
 
 __all__ = ["write_drn"]
 
-_NOT_ALLOWED = re.compile(r"[^\w.#+-]")
 _TEXT = re.compile(r"[^\s&=!\[\]\"]([^&=\[\]\n\r]*[^\s&=\[\]])?")
 
 
@@ -64,7 +64,7 @@ def _head(mdp: MDP) -> list[str]:
 
 def _model(mdp: MDP, rewards: list[str], marked: Mapping[str, list[int]]) -> Iterator[str]:
     form = mdp.form
-    names = distinct_names(mdp.actions, _NOT_ALLOWED)
+    names = names_for_storm(mdp.actions)
     labels: dict[int, str] = {}
     for name, states in marked.items():
         for s in states:

@@ -12,9 +12,10 @@ import numpy as np
 from tether._foundation.writing import written_into
 from tether.errors import FileError, Problem
 from tether.io.files import File
-from tether.io.plaintext import distinct_names, entry_rewards, label_states, spelled, target_of
+from tether.io.plaintext import entry_rewards, spelled, target_of
 from tether.io.valuations import valuations, write_value
 from tether.mdp import MDP
+from tether.model.as_stormpy import distinct_names, label_states
 from tether.model.form import all_pair_states
 from tether.model.model_record import ModelRecord
 
