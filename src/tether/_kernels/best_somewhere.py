@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Flags, Floats, Ints
 from tether._kernels.jit import kernel
 
 __all__ = ["best_somewhere"]
 
 _SAME = 1e-13
 """Vectors that are better by less, in proportion, for all weights, are left out: it is only rounding."""
+
+_SPREAD = 40
+"""For so many weights, spread evenly, the best vectors are found first."""
+
+_STEPS = np.array([0.8191725133961645, 0.6710436067037893, 0.5497004779019703, 0.4503018624563281, 0.3688759117498466])
+"""Steps of a sequence that fills a cube evenly."""
 
 _ROUNDS = 500
 """After so many exchanges the simplex method gives up, and the vector is kept."""
@@ -85,47 +91,87 @@ def _lead(vector: Floats, others: Floats, n: int, weights: Floats) -> float:
 
 
 @kernel
-def _kept(values: Floats, allowed: float, most: int) -> tuple[Ints, int]:
-    """Vectors, as many as ``most``, so that every other one is better by at most ``allowed``; -1 if these are too few."""
-    n, types = values.shape
-    left, weights = np.ones(n, np.bool_), np.empty(types)
-    kept, chosen, size = np.empty(most, np.int64), np.empty((most, types)), 0
+def _worth(vector: Floats, weights: Floats) -> float:
+    worth = 0.0
+    for z in range(vector.size):
+        worth += weights[z] * vector[z]
+    return worth
+
+
+@kernel
+def _largest(chosen: Floats, size: int, weights: Floats) -> float:
+    largest = -np.inf
+    for i in range(size):
+        largest = max(largest, _worth(chosen[i], weights))
+    return largest
+
+
+@kernel
+def _below_one(vector: Floats, others: Floats, n: int) -> bool:
+    """Whether one of the first n others is at least as good for all weights."""
     for i in range(n):
-        while left[i]:
-            if size and not _lead(values[i], chosen, size, weights) > allowed:
-                left[i] = False
+        below = True
+        for z in range(vector.size):
+            if others[i, z] < vector[z]:
+                below = False
                 break
-            if not size:
-                weights[:] = 1.0 / types
-            best, worth = i, -np.inf
-            for j in range(n):
-                if left[j]:
-                    here = 0.0
-                    for z in range(types):
-                        here += weights[z] * values[j, z]
-                    if here > worth:
-                        best, worth = j, here
-            if size == most:
-                return kept, -1
-            kept[size], left[best] = best, False
-            chosen[size] = values[best]
-            size += 1
-    return kept, size
+        if below:
+            return True
+    return False
+
+
+@kernel
+def _best(values: Floats, left: Flags, weights: Floats) -> int:
+    """The vector that is best for some weights, of equal ones the first; of those that are left."""
+    best, worth = -1, -np.inf
+    for j in range(values.shape[0]):
+        if left[j]:
+            here = _worth(values[j], weights)
+            if here > worth:
+                best, worth = j, here
+    return best
 
 
 @kernel
 def best_somewhere(values: Floats, most: int) -> tuple[Ints, float]:
     """The vectors that are best for some weights, and how much leaving out others loses for the worst weights.
 
-    If there are more than ``most``, also those are left out that are better by a little; up to ten times more, and so
-    on, until the rest is few enough. Only what is more than rounding counts as lost.
+    At most ``most`` are kept: first those that are best for weights that are spread evenly. Only what is more than
+    rounding counts as lost.
     """
+    n, types = values.shape
     largest = 1.0
     for value in values.flat:
         largest = max(largest, abs(value))
-    allowed = _SAME * largest
-    while True:
-        kept, size = _kept(values, allowed, min(most, values.shape[0]))
-        if size >= 0:
-            return np.sort(kept[:size]), allowed if allowed > _SAME * largest else 0.0
-        allowed *= 10.0
+    most = min(most, n)
+    left, weights = np.ones(n, np.bool_), np.empty(types)
+    kept, chosen, size = np.empty(most, np.int64), np.empty((most, types)), 0
+    for point in range(min(types + _SPREAD, 2 * n)):
+        for z in range(types):
+            if point < types:
+                weights[z] = 1.0 if z == point else 0.0
+            else:
+                weights[z] = -np.log((0.5 + point * _STEPS[z % _STEPS.size]) % 1.0 + 1e-12)
+        best = _best(values, left, weights)
+        if size == most or best < 0:
+            break
+        if size and _worth(values[best], weights) <= _largest(chosen, size, weights):
+            continue
+        kept[size], left[best], chosen[size] = best, False, values[best]
+        size += 1
+    lost = 0.0
+    for i in range(n):
+        while left[i]:
+            if _below_one(values[i], chosen, size):
+                left[i] = False
+                break
+            lead = _lead(values[i], chosen, size, weights)
+            if lead <= _SAME * largest:
+                left[i] = False
+            elif size == most:
+                lost, left[i] = max(lost, lead), False
+            else:
+                best = _best(values, left, weights)
+                kept[size], left[best], chosen[size] = best, False, values[best]
+                size += 1
+    return np.sort(kept[:size]), lost

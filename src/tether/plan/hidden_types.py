@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST", "ROOM", "Choice", "SideBySide", "TypedValues", "places_of", "worst_and_best"]
 
-MOST = 128
+MOST = 48
 """How many vectors of a node are kept, with more than two types."""
 
 ROOM = 1 << 30
