@@ -69,9 +69,9 @@ MODEL  a file (tether convert --help lists the formats), a saved model
 PATH   what happened: a file (CSV with columns t, state, action; JSON;
        Parquet), an episode of a log (log.csv#17), or a path of a case
        (case:sepsis-suboptimal); may be left out if MODEL is a case
-k      the length of the tether: from every step of the plan, a step that
-       is influenced by the observation can be met within k steps; T + 1
-       means no tether
+k      the length of the tether: wherever the plan leads, it could be back
+       on known ground (a step for which the episode tells how chance would
+       have fallen) within k steps; T + 1 means no tether
 m      how many of the T actions may change
 
 \b

@@ -120,7 +120,7 @@ def robust(
     if as_json:
         print_json("robust", **episode.named, **explanation_data(explanation), export=written)
         return
-    print_explanation(explanation, episode, episode.nouns(None, None), suggested=k is None)
+    print_explanation(explanation, episode, suggested=k is None)
     if written is not None:
         plus = f" plus {number(written.shift)}" if written.shift else ""
         what = f"{counted(written.states, 'state')}, {counted(written.choices, 'choice')}"

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
+from tether.cli.doing import spoken
 from tether.cli.json_output import print_json
-from tether.cli.options import Episode, about_an_episode, as_json, with_names, with_property, with_rule
+from tether.cli.options import Episode, about_an_episode, as_json, with_property, with_rule
 
 __all__ = ["what_if"]
 
@@ -30,7 +31,6 @@ Examples:
 @click.option("--best-from", type=click.IntRange(min=0), help="From this step on the best actions, without a tether.")
 @with_rule
 @with_property
-@with_names
 @as_json
 def what_if(
     episode: Episode,
@@ -39,8 +39,6 @@ def what_if(
     rule: Any,
     influence: Any,
     objective: Any,
-    episode_name: str | None,
-    step_name: str | None,
     as_json: bool,
 ) -> None:
     """What would have followed from other actions, exactly?
@@ -78,14 +76,14 @@ def what_if(
             sentences=asked.sentences(str),
         )
         return
-    nouns = episode.nouns(episode_name, step_name)
+    noun = spoken().step
     if hours is not None:
-        put("; ".join(f"{nouns.step} {hours[t]:g} (step {t})" for t in sorted(chosen)) + ":", "")
-    put(*map(nouns, asked.sentences(episode.name)))
+        put("; ".join(f"{noun} {hours[t]:g} (step {t})" for t in sorted(chosen)) + ":", "")
+    put(*asked.sentences(episode.name))
     if asked.certificate is not None:
-        put(nouns(asked.certificate.sentence))
+        put(asked.certificate.sentence)
     luck = left_to_chance(cf if objective is None else asked.policy.world, asked.outlook.chain)
-    noun = "t" if nouns.step == "step" else nouns.step
+    noun = "t" if noun == "step" else noun
     put("", steps_table(asked.steps, "what if", luck, episode.name, noun, hours))
     put(legend(asked.steps, objective, luck), style="dim")
 

@@ -30,7 +30,7 @@ Examples:
     "--uninfluenced",
     type=click.IntRange(min=0),
     default=0,
-    help="Uninfluenced steps just before; for --rule assured.",
+    help="Steps off known ground just before; for --rule assured.",
 )
 @with_rule
 @with_objective
@@ -50,7 +50,7 @@ def why(
 ) -> None:
     """Say why an action is allowed for k, or is not.
 
-    One sentence per action: where the nearest influenced step is, and which k allows the action.
+    One sentence per action: where the nearest known ground is, and which k allows the action.
     """
     from tether._foundation.words import shown
     from tether.cli.screen import plain_table, put
