@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from tether.cli.doing import signals_as_ctrl_c, spoken
+from tether.cli.helping import command
 from tether.cli.json_output import print_json
 from tether.cli.options import (
     ModelOptions,
@@ -30,7 +31,7 @@ from tether.cli.parsing import refuse_columns_alone, renamed_columns
 __all__ = ["audit", "client_of", "progress_of"]
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether audit learned-model log.csv -o audit

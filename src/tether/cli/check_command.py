@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
 import numpy as np
 
+from tether.cli.helping import command
 from tether.cli.hints import hints
 from tether.cli.json_output import print_json
 from tether.cli.options import Episode, about_a_record, as_json, with_influence
@@ -23,7 +23,7 @@ __all__ = ["check"]
 _SHOWN = 100
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether check model.csv

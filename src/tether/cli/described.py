@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -165,7 +166,8 @@ class Episode(ModelOptions):
             from tether.io.embedded import title_of
 
             return title_of(self.path_source, noun)
-        return f"{noun.capitalize()} {self.path_source.rpartition('#')[2]}"
+        file, _, one = self.path_source.rpartition("#")
+        return f"{noun.capitalize()} {one if file else PurePath(one).stem}"
 
     def name(self, label: Any) -> str:
         """A state or an action as it is written here: in words, where the case has them."""

@@ -8,6 +8,7 @@ import click
 
 from tether.cli.doing import DRAWING, LIMITS, spoken
 from tether.cli.explaining_types import about_types, explain_types, shares_of, sources_of
+from tether.cli.helping import command
 from tether.cli.options import (
     Episode,
     PlanOptions,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["explain", "names_of", "print_explanation"]
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether explain case:epidemic -k 3 -m 1

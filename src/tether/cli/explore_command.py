@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tether.cli.doing import READING, spoken
+from tether.cli.helping import command
 from tether.cli.options import Episode, about_an_episode_or_none, as_json
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["explore"]
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether explore

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tether.cli.doing import READING
+from tether.cli.helping import command
 from tether.cli.json_output import print_json
 from tether.cli.options import as_json, with_names, with_times, with_writing
 from tether.cli.parsing import prior_of, renamed_columns
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["learn"]
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether learn log.csv learned-model

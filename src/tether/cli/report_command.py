@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from tether.cli.doing import spoken
+from tether.cli.helping import command
 from tether.cli.json_output import print_json
 from tether.cli.options import (
     Episode,
@@ -22,7 +23,7 @@ from tether.cli.options import (
 __all__ = ["report"]
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether report case:sepsis -k 8 -m 3 -o patient.html

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from tether.cli.doing import LIMITS
+from tether.cli.helping import command
 from tether.cli.options import (
     Episode,
     about_an_episode,
@@ -21,7 +22,7 @@ from tether.cli.parsing import advising
 __all__ = ["robust"]
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether robust case:epidemic -k 6 -m 4

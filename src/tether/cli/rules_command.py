@@ -11,6 +11,7 @@ import click
 
 from tether.cli.audit_command import client_of, progress_of
 from tether.cli.doing import signals_as_ctrl_c, spoken
+from tether.cli.helping import command
 from tether.cli.json_output import print_json
 from tether.cli.options import ModelOptions, about_a_model, as_json, with_names, with_objective, with_times
 from tether.cli.parsing import renamed_columns
@@ -57,7 +58,7 @@ def _about_a_log(command: F) -> F:
     return command
 
 
-@click.command(
+@command(
     name="rules",
     epilog="""\b
 Examples:
@@ -121,7 +122,7 @@ def rules(
     _show("rules", found, source, log, out, as_json, compared)
 
 
-@click.command(
+@command(
     name="evaluate-rule",
     epilog="""\b
 Example:
@@ -154,7 +155,7 @@ def evaluate_rule(
     _show("evaluate-rule", found, source, log, out, as_json, None)
 
 
-@click.command(name="compare", epilog="""\b
+@command(name="compare", epilog="""\b
 Example:
   tether compare learned-model log.csv --by ward""")  # fmt: skip
 @about_a_model

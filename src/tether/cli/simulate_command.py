@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tether.cli.doing import DRAWING
+from tether.cli.helping import command
 from tether.cli.json_output import print_json
 from tether.cli.options import ModelOptions, about_a_model, as_json, with_names
 
@@ -23,7 +24,7 @@ __all__ = ["simulate"]
 _SHOWN = 3
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether simulate case:grid-world -o path.csv

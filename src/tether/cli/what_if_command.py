@@ -7,13 +7,14 @@ from typing import Any
 import click
 
 from tether.cli.doing import spoken
+from tether.cli.helping import command
 from tether.cli.json_output import print_json
 from tether.cli.options import Episode, about_an_episode, as_json, with_property, with_rule
 
 __all__ = ["what_if"]
 
 
-@click.command(
+@command(
     "what-if",
     epilog="""\b
 Examples:
@@ -46,6 +47,8 @@ def what_if(
     Everything else is done as it was. First the answer in sentences, with the shortest tether that allows it; then a
     table with one row per step.
     """
+    from rich.text import Text
+
     from tether.cli.screen import put
     from tether.cli.steps_table import legend, steps_table
     from tether.explanation.about_episode import left_to_chance
@@ -78,7 +81,7 @@ def what_if(
         return
     noun = spoken().step
     if hours is not None:
-        put("; ".join(f"{noun} {hours[t]:g} (step {t})" for t in sorted(chosen)) + ":", "")
+        put(Text("; ".join(f"{noun} {hours[t]:g} (step {t})" for t in sorted(chosen)) + ":"), "")
     put(*asked.sentences(episode.name))
     if asked.certificate is not None:
         put(asked.certificate.sentence)

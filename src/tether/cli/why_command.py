@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from tether.cli.helping import command
 from tether.cli.json_output import print_json
 from tether.cli.options import Episode, about_an_episode, as_json, with_objective, with_rule
 
@@ -14,7 +15,7 @@ __all__ = ["why"]
 _PAIR = ("t", "state", "action")
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether why case:epidemic -t 0 -k 3 --action V_I
