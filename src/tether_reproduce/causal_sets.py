@@ -16,9 +16,8 @@ from tether.cases.sepsis import state_reward
 from tether.conditioning.model_sets import Assumption
 from tether.evaluation.guarantees import guarantees_by_k
 from tether.views.figures import plot_certificate, plot_guarantees
-from tether_reproduce.exact_rows import Floats, Ints, observed_transitions, rows_given
-from tether_reproduce.findings import Comparison, Figure, Section, Table
-from tether_reproduce.published import published
+from tether_reproduce.draws import Floats, Ints, observed_transitions, rows_given
+from tether_reproduce.findings import Comparison, Figure, Section, Table, published
 
 __all__ = [
     "OUR_PLANS",

@@ -1,4 +1,4 @@
-"""Beside the transitions of a PRISM model: the values of variables, ``.sta``, labels, ``.lab``, and rewards.
+"""What stands beside the transitions of a PRISM model: values of variables, ``.sta``, labels, ``.lab``, and rewards.
 
 Rewards of states, ``.srew``, and of transitions, ``.trew``, begin with the same sizes as the transitions, except for
 the last, which is the number of rewards. Storm's versions of these files have no sizes. Storm's version of a ``.lab``
