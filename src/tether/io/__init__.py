@@ -24,7 +24,7 @@ from tether.io.model_tables import from_dataframe, read_table, write_table
 from tether.io.models import read_model, write_model
 from tether.io.opening import open_model, open_path
 from tether.io.paths import read_path, write_path
-from tether.io.policies import open_policy
+from tether.io.policies import open_policy, write_policy
 from tether.io.prism import read_prism, write_prism
 from tether.io.results import read_plan, read_sweep
 from tether.io.storm import from_stormpy, read_storm
@@ -63,6 +63,7 @@ __all__ = [
     "write_episodes",
     "write_model",
     "write_path",
+    "write_policy",
     "write_prism",
     "write_table",
 ]
