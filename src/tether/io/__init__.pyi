@@ -27,6 +27,7 @@ from .opening import open_path as open_path
 from .paths import read_path as read_path
 from .paths import write_path as write_path
 from .policies import open_policy as open_policy
+from .policies import write_policy as write_policy
 from .prism import read_prism as read_prism
 from .prism import write_prism as write_prism
 from .results import read_plan as read_plan

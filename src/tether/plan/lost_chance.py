@@ -82,9 +82,7 @@ class _Runs:
         for t in range(self.T - 1, -1, -1):
             states, columns = self._states(t), min(m, self.T - t) + 1
             places, rows = places_of(self.S * (k + 1), states), self.step(t)
-            layer, _ = layer_of_vectors(
-                states, places, columns, -1, self._observed(t), rows, made[-1], 1.0, MANY
-            )
+            layer, _ = layer_of_vectors(states, places, columns, -1, self._observed(t), rows, made[-1], 1.0, MANY)
             made.append(layer)
         self.layers: list[Vectors] = made[::-1]
 
