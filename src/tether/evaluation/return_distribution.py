@@ -17,8 +17,8 @@ from tether._foundation.checks import finite_number
 from tether._foundation.markup import html_table
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import counted
+from tether.core.chain import Chain
 from tether.errors import Problem, QueryError
-from tether.plan.chain import Chain
 
 if TYPE_CHECKING:
     import pyarrow
@@ -125,14 +125,12 @@ def _share(share: Any, least: float) -> float:
 
 def distribution_of(chain: Chain, discount: float, final: Floats) -> ReturnDistribution:
     """How the return of a chain is distributed; ``final`` is what each node of the last layer earns."""
-    from tether.core.follow import Links
     from tether.core.risk import merged, onward
 
     at = np.arange(chain.visits[0].size)
     earned, mass = np.zeros(at.size), np.full(at.size, 1.0 / at.size)
     for t, link in enumerate(chain.links):
-        step = Links(link.source, link.target, link.probability, link.reward)
-        at, earned, mass = onward(step, at, earned, mass, discount**t)
+        at, earned, mass = onward(link, at, earned, mass, discount**t)
         at, earned, mass = merged(at, earned, mass, rounding_of(earned))
         if at.size > _MOST:
             message = f"there are more than {_MOST:,} different returns at t = {t + 1}; they are not listed one by one"

@@ -21,16 +21,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, summed
 from tether._foundation.arrow import Tabular
 from tether._foundation.markup import Displayed, html_table
 from tether._foundation.words import number
 from tether.conditioning.layers import expand
+from tether.core.chain import Visits
 from tether.errors import Problem, QueryError
 from tether.evaluation.evaluate import evaluate_plan
 from tether.evaluation.following import by_choices
 from tether.observation.changes import is_change, nothing_to_change
-from tether.plan.chain import Visits, collect
 from tether.plan.plan_record import PlanRecord
 
 if TYPE_CHECKING:
@@ -227,5 +227,5 @@ def _step(plan: PlanRecord, t: int, way: _Reached, subset: int, pairs: Ints) -> 
         runs = np.where(np.isin(pairs, plan.influenced[t]), 0, way.visits.runs + 1)
     nodes = np.stack((mdp.form.next_state[entry].astype(np.int64), changes[owner], runs[owner]))
     after, target = np.unique(nodes, axis=1, return_inverse=True)
-    mass = collect(target.reshape(-1), chance, after.shape[1])
+    mass = summed(target.reshape(-1), chance, after.shape[1])
     return _Reached(subset, Visits(*after), mass, way.earned + mdp.discount**t * float(chance @ reward))
