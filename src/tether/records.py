@@ -97,6 +97,6 @@ from tether.plan.typed_record import TypesOverTime as TypesOverTime
 from tether.plan.unfolded import CounterfactualRows as CounterfactualRows
 from tether.ruling.comparing import ComparedGroup as ComparedGroup
 from tether.ruling.comparing import Comparison as Comparison
-from tether.ruling.one_rule import Rule as Rule
+from tether.ruling.one_rule import OneRule as OneRule
 from tether.ruling.rule_results import EvaluatedRule as EvaluatedRule
 from tether.ruling.rule_results import RulePolicy as RulePolicy

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tether.cli.doing import LIMITS
+from tether.cli.helping import command
 from tether.cli.options import Episode, PlanOptions, about_an_episode, as_json, with_gamma, with_limits
 from tether.cli.parsing import refuse_columns_alone, renamed_columns
 
@@ -24,7 +25,7 @@ _LEGEND = (
 )
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether certify case:sepsis -k 9 -m 2

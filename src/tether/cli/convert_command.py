@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 
 from tether._foundation.words import counted
+from tether.cli.helping import command
 from tether.cli.json_output import print_json
 from tether.cli.options import ModelOptions, about_a_model, as_json
 
 __all__ = ["convert"]
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether convert model.csv model.parquet

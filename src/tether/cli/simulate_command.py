@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from tether.cli.doing import DRAWING
+from tether.cli.helping import command
 from tether.cli.json_output import print_json
-from tether.cli.options import ModelOptions, about_a_model, as_json
+from tether.cli.options import ModelOptions, about_a_model, as_json, with_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +24,7 @@ __all__ = ["simulate"]
 _SHOWN = 3
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether simulate case:grid-world -o path.csv
@@ -38,6 +39,7 @@ Examples:
 @click.option("--seed", type=click.IntRange(min=0), help="The seed of the draws.  [default: other draws each time]")
 @click.option("-n", type=click.IntRange(min=1), help="How many episodes, as a log.  [default: one, as a path]")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write, with rewards.")
+@with_names
 @as_json
 def simulate(
     source: ModelOptions,

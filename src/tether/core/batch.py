@@ -21,7 +21,19 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints, spans, starts
 
-__all__ = ["NO_EDITS", "NO_RUNS", "Edits", "Layer", "Model", "Nodes", "Reached", "Steps", "StuckError", "starts"]
+__all__ = [
+    "NO_EDITS",
+    "NO_RUNS",
+    "Edits",
+    "Layer",
+    "Model",
+    "Nodes",
+    "Reached",
+    "Replaced",
+    "Steps",
+    "StuckError",
+    "starts",
+]
 
 
 class StuckError(Exception):
@@ -115,6 +127,18 @@ class Edits(NamedTuple):
     position: Ints
     row: Ints
     influenced: Ints
+    start: Ints
+    next_state: Ints
+    probability: Floats
+
+
+class Replaced(NamedTuple):
+    """Edited rows in place of the model's: ``row`` has that of each of some pairs, -1 where the model's row stays.
+
+    Row r leads to ``next_state[start[r]:start[r + 1]]``.
+    """
+
+    row: Ints
     start: Ints
     next_state: Ints
     probability: Floats

@@ -21,6 +21,7 @@ from tether.conditioning.counterfactual_record import check_not_stuck
 from tether.conditioning.edited_rows import EditedRows, nominal_start, spans
 from tether.conditioning.layers import replay
 from tether.conditioning.model_sets import ModelSet, worth_elsewhere
+from tether.core.chain import Taken, Visits
 from tether.errors import QueryError
 from tether.evaluation.evaluate import own_rest, policy_for, visit
 from tether.influence.one_step import influenced_pairs
@@ -29,11 +30,11 @@ from tether.model.model_record import ModelRecord
 from tether.model.properties import Property
 from tether.observation.changes import is_change
 from tether.plan.best_values import final_rewards
-from tether.plan.chain import Taken, Visits, or_rest
 from tether.plan.objective import asked_set
 from tether.plan.plan_record import PlanRecord
 from tether.plan.policy import array_decider, decider
 from tether.plan.robust_record import RobustPlanRecord
+from tether.plan.walks import or_rest
 
 if TYPE_CHECKING:
     from tether.core.robust import RowsTaken

@@ -76,11 +76,12 @@ class Explanation(Tabular):
     Bad luck cost 1.14 more, the largest part at step 2.
     Change 1 action: at t = 5 'V_I' instead of 'NIL'.
     All of the gain could be foreseen.
-    The expected return is -37.11 (± 0.3143) instead of -38: a gain of 0.8889.
+    The expected return is -37.11 (at least half of the replays: -37) instead of -38: a gain of 0.8889.
     Of 100 replays, none end worse than what happened, and 89 better.
     From step 5 on, nothing in this is specific to this episode: it is what the model expects of anyone.
     No plan that helps is about this episode.
-    5 of the 7 steps are influenced (the test that k counts); the longest stretch without is 2 steps, fewer than k = 3.
+    5 of the 7 steps are on known ground: what happened tells how chance would have fallen there. The longest
+    stretch off it is 2 steps, fewer than k = 3.
     It is expected to do better than what happened, under every causal model in which the luck of one step says nothing
     about the luck of another. The expected return is from -37.12 to -37.01 over all of these that agree with the model
     and the episode; observed -38. If the luck of different steps may be related, it is from -37.14 to -37. The gain
@@ -326,7 +327,7 @@ class Explanation(Tabular):
                     *(("",) * len(influence) if last else influence),
                 )
             )
-        head = (*head, "strength", "influenced") if luck else head
+        head = (*head, "strength", "known ground") if luck else head
         return paragraphs(self.sentences(str)) + html_table(head, rows)
 
 

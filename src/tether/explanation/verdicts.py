@@ -33,6 +33,9 @@ Name = Callable[[Any], str]
 
 _LUCK = "Mistake or luck?"
 
+_ALONE, _NO_FILE = r"(?<![-\w/=])", r"(?![-\w/=]|\.\w)"
+"""Before and after a word that is not part of an option, such as --step, or of the name of a file."""
+
 _LISTED = 3
 """How many changes the sentence about them lists."""
 
@@ -50,8 +53,8 @@ class Nouns(Displayed):
     --------
     >>> Nouns("patient", "hour")("Tied to this episode up to step 2, of 10 steps. It may end within the episode.")
     'Tied to this patient up to hour 2, of 10 hours. It may end within the episode.'
-    >>> Nouns(step="hour")("Later by a step.")
-    'Later by an hour.'
+    >>> Nouns(step="hour")("Later by a step. (On the command line: --step 4h.)")
+    'Later by an hour. (On the command line: --step 4h.)'
     """
 
     episode: str = "episode"
@@ -61,13 +64,14 @@ class Nouns(Displayed):
         if self.episode != "episode":
             which = r"\b(this|each|every|per|other|another|one) episode\b"
             text = re.sub(which, rf"\1 {self.episode}", text, flags=re.IGNORECASE)
-            text = re.sub(r"\bepisodes\b", f"{self.episode}s", text)
-            text = re.sub(r"\bEpisode(s?)\b", rf"{self.episode.capitalize()}\1", text)
+            text = re.sub(r"\b1 episode\b", f"1 {self.episode}", text)
+            text = re.sub(rf"{_ALONE}episodes{_NO_FILE}", f"{self.episode}s", text)
+            text = re.sub(rf"{_ALONE}Episode(s?){_NO_FILE}", rf"{self.episode.capitalize()}\1", text)
         if self.step != "step":
             article = "an" if self.step.startswith(("a", "e", "i", "o", "u", "hour")) else "a"
-            text = re.sub(r"\ba step\b", f"{article} {self.step}", text)
-            text = re.sub(r"\bstep(s?)\b", rf"{self.step}\1", text)
-            text = re.sub(r"\bStep(s?)\b", rf"{self.step.capitalize()}\1", text)
+            text = re.sub(rf"{_ALONE}a step\b", f"{article} {self.step}", text)
+            text = re.sub(rf"{_ALONE}step(s?){_NO_FILE}", rf"{self.step}\1", text)
+            text = re.sub(rf"{_ALONE}Step(s?){_NO_FILE}", rf"{self.step.capitalize()}\1", text)
         return text
 
 

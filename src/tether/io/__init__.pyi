@@ -27,11 +27,11 @@ from .opening import open_path as open_path
 from .paths import read_path as read_path
 from .paths import write_path as write_path
 from .policies import open_policy as open_policy
+from .policies import write_policy as write_policy
 from .prism import read_prism as read_prism
 from .prism import write_prism as write_prism
 from .results import read_plan as read_plan
 from .results import read_sweep as read_sweep
 from .storm import from_stormpy as from_stormpy
 from .storm import read_storm as read_storm
-from .storm import to_stormpy as to_stormpy
 from .typed_models import read_types as read_types

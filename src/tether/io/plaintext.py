@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
-from typing import Any, TextIO
+from typing import TextIO
 
 import numpy as np
 
@@ -19,9 +19,7 @@ from tether.io.files import File, checked_text, opened_bytes
 from tether.mdp import MDP
 
 __all__ = [
-    "distinct_names",
     "entry_rewards",
-    "label_states",
     "numbered",
     "opened_lines",
     "pair_rewards",
@@ -101,9 +99,6 @@ def whole(text: str) -> int:
     return int(text)
 
 
-_NOT_IN_LABELS = re.compile(r'[\s"]')
-
-
 def target_of(mdp: MDP, file: File) -> str:
     """The name of the file to write a model to; both are checked."""
     if not isinstance(mdp, MDP):
@@ -123,41 +118,6 @@ def spelled(values: Floats) -> list[str]:
     ['0.1', '1', '-2e+300']
     """
     return [text.removesuffix(".0") for text in map(repr, values.tolist())]
-
-
-def distinct_names(labels: Iterable[Any], not_allowed: re.Pattern[str]) -> list[str]:
-    r"""Names in which characters that are not allowed become ``_``; a name that is already used gets a number.
-
-    >>> distinct_names(["a b", "a_b", 3], re.compile(r"\W"))
-    ['a_b_2', 'a_b', '3']
-    """
-    labels = list(labels)
-    as_they_are = {label for label in labels if isinstance(label, str) and not not_allowed.search(label)}
-    taken: set[str] = set()
-    names = []
-    for label in labels:
-        wanted = not_allowed.sub("_", str(label)) or "_"
-        name, n = wanted, 1
-        while name in taken or (name in as_they_are and name != label):
-            n += 1
-            name = f"{wanted}_{n}"
-        taken.add(name)
-        names.append(name)
-    return names
-
-
-def label_states(mdp: MDP) -> dict[str, list[int]]:
-    """The states of each label, by index: ``init`` first, the first state if the model does not say which.
-
-    Spaces and quotes in the name of a label become ``_``. A terminal state, which is a label by itself, is included if
-    its name is a text, because the file may have only the index of the state.
-    """
-    sets = {name: indices.tolist() for name, indices in mdp.label_sets.items()}
-    words = [mdp.states[s] for s in mdp.form.terminal.tolist()]
-    sets |= {word: mdp.labels[word].indices.tolist() for word in words if isinstance(word, str) and word not in sets}
-    initial = sets.pop("init", None) or [0]
-    names = distinct_names(["init", *sets], _NOT_IN_LABELS)
-    return dict(zip(names, [initial, *sets.values()], strict=True))
 
 
 def entry_rewards(mdp: MDP, tool: str) -> Floats:

@@ -22,8 +22,8 @@ from tether.observation.path import Observation, Path
 
 if TYPE_CHECKING:
     from tether.influence.advisable import Advisable
-    from tether.influence.one_step import Influence
-    from tether.influence.rules import Rule
+    from tether.influence.one_step import GivenInfluence as Influence
+    from tether.influence.rules import GivenRule as Rule
     from tether.influence.why import Why
     from tether.model.properties import Property
     from tether.objects.plan_object import Plan

@@ -12,9 +12,10 @@ For each node (t, s, changes left) G is the set of vectors (value if type 1, val
     G_t(s, c) = ∪_a ⊕_j diag(P_cf,1(j), P_cf,2(j), …)·(R + γ·G_{t+1}(j, c - [a ≠ a_t]))      ⊕: the Minkowski sum
 
 The value is the largest ρ·v with v in G_0; beliefs never appear. Vectors that are best for no belief are left out: with
-two types those below the upper hull, otherwise those that another vector dominates. If more than `MOST` are left, only
-the best for the posterior and for each type are kept. The value is then that of a policy, and not always the largest.
-With two types up to `MOST_OF_TWO` are kept: those that differ most. How little the others would add is known (`lost`).
+two types those below the upper hull, which merges edges by slope; otherwise by linear programmes
+(`tether._kernels.best_somewhere`). With two types there is no other limit than memory, `ROOM` for a whole plan. With
+more, sums of sets grow fast: at most `MOST` vectors of a node are kept, those that differ most. How little the others
+would add is known (`lost`): the value is then that of a policy, and the best is at most so much above it.
 `tether._kernels.vectors` makes the vectors of a layer.
 """
 
@@ -43,13 +44,16 @@ if TYPE_CHECKING:
     from tether._kernels.vectors import StepRows, Vectors
     from tether.influence.kappa import Thresholds
 
-__all__ = ["MOST", "MOST_OF_TWO", "Choice", "SideBySide", "TypedValues", "places_of", "worst_and_best"]
+__all__ = ["MOST", "ROOM", "Choice", "SideBySide", "TypedValues", "places_of", "worst_and_best"]
 
-MOST = 64
+MOST = 48
 """How many vectors of a node are kept, with more than two types."""
 
-MOST_OF_TWO = 256
-"""How many with two types: more than that only differ a little, and it is known how little."""
+ROOM = 1 << 30
+"""How many bytes the vectors of a plan for two types may take; where they would take more, some are left out."""
+
+_AT_LEAST = 256
+"""So many vectors of two types are always kept."""
 
 _SAME = 1e-12
 """Values that differ by less than this, in proportion, are equal."""
@@ -186,7 +190,7 @@ class TypedValues:
             seen = int(self.seen.states[t]) if self.counts and self.m <= T - t else -1
             found, cut = layer_of_vectors(
                 states.astype(np.int64), places_of(S, states), columns, seen, self._observed(t), self.step(t), made[-1],
-                discount, self.posterior, MOST_OF_TWO if len(self.models) == 2 else MOST,
+                discount, self._most(states.size * columns, made),
             )  # fmt: skip
             self.lost += discount**t * cut
             made.append(found)
@@ -196,6 +200,14 @@ class TypedValues:
     def T(self) -> int:
         """Number of steps."""
         return self.seen.T
+
+    def _most(self, nodes: int, made: Sequence[Vectors]) -> int:
+        """How many vectors a node of the next layer may keep."""
+        if len(self.models) > 2:
+            return MOST
+        used = sum(one.values.nbytes + one.pair.nbytes + one.back_start.nbytes + one.back.nbytes for one in made)
+        each = 8 * (4 + int(np.diff(self.rows.row_start).max()))  # its values, pair, place, and vectors of next states
+        return max(_AT_LEAST, (ROOM - used) // (nodes * each))
 
     @property
     def exact(self) -> bool:

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["with_chance"]
 
-_EVERY = 1 << 30
-"""Every vector that may be best is kept."""
-
 _CLOSE = 1e-12
 """Probabilities that differ by less are the same."""
 
@@ -69,7 +66,7 @@ class _Runs:
     """The vectors (value, chance not to be lost) of all nodes: states with runs 0 … k - 1, and k for lost."""
 
     def __init__(self, found: Thresholds, k: int, m: int) -> None:
-        from tether._kernels.vectors import Vectors, layer_of_vectors
+        from tether._kernels.vectors import MANY, Vectors, layer_of_vectors
 
         self.found, self.graph, self.k, self.m = found, found.graph, k, m
         self.form, self.T = self.graph.mdp.form, self.graph.T
@@ -85,9 +82,7 @@ class _Runs:
         for t in range(self.T - 1, -1, -1):
             states, columns = self._states(t), min(m, self.T - t) + 1
             places, rows = places_of(self.S * (k + 1), states), self.step(t)
-            layer, _ = layer_of_vectors(
-                states, places, columns, -1, self._observed(t), rows, made[-1], 1.0, np.full(2, 0.5), _EVERY
-            )
+            layer, _ = layer_of_vectors(states, places, columns, -1, self._observed(t), rows, made[-1], 1.0, MANY)
             made.append(layer)
         self.layers: list[Vectors] = made[::-1]
 

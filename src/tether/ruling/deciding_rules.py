@@ -26,7 +26,7 @@ from tether.ruling.conditions import all_conditions, variables_of
 from tether.ruling.counting import CHOOSING, LogCounts, count_log
 from tether.ruling.edits import Actions
 from tether.ruling.hidden_reasons import undoing_gamma
-from tether.ruling.one_rule import Rule
+from tether.ruling.one_rule import OneRule
 from tether.ruling.practised import Candidate, Values, apply_rules, practice_of
 from tether.ruling.recorded import RuleWorld, bad_states
 from tether.ruling.replaying import NUMBERS, Asked, BatchNumbers, RuleWork
@@ -112,8 +112,8 @@ def search_rules(
 def judge_rules(run: RuleRun, rules: Any) -> dict[str, Any]:
     """Rules of the user, with their numbers: what `RulesRecord` takes."""
     mdp = run.world.mdp
-    given = [rules] if isinstance(rules, Rule) else list(rules)
-    wrong = next((one for one in given if not isinstance(one, Rule)), None)
+    given = [rules] if isinstance(rules, OneRule) else list(rules)
+    wrong = next((one for one in given if not isinstance(one, OneRule)), None)
     if not given or wrong is not None:
         fix = "tether.rule('worse', instead_of='wait', do='treat')"
         raise QueryError(Problem("expected rules", value=wrong, fix=fix, argument="rules"))
@@ -271,7 +271,7 @@ class RuleRun:
         held, held_low, held_high = self._held_out(found, number)
         bad = world.bad is not None
         touched, harmed = found.chosen[number]
-        words = [Rule(one.condition, one.edit.instead_of, one.edit.do) for one in rules]
+        words = [OneRule(one.condition, one.edit.instead_of, one.edit.do) for one in rules]
         sign = world.sign
         ends = (sign * low, sign * high) if sign > 0 else (sign * high, sign * low)
         held_ends = (sign * held_low, sign * held_high) if sign > 0 else (sign * held_high, sign * held_low)

@@ -13,6 +13,7 @@ from tether._foundation.writing import written
 from tether._version import __version__
 from tether.conditioning.model_sets import EVERY_MODEL, IN_SHORT
 from tether.errors import QueryError
+from tether.explanation.verdicts import Nouns
 from tether.figures.output import inline_svg
 from tether.figures.rule_bars import plot_before_after, plot_rules
 from tether.ruling.rule_results import EvaluatedRule, RulesRecord, range_in_words, whole
@@ -33,19 +34,21 @@ def write_rules(
     title: str | None = None,
     about: Mapping[str, Any] | None = None,
     date: dt.date | None = None,
+    nouns: Nouns | None = None,
 ) -> Path:
     """Write the page of rules; see `tether.records.Rules.report`."""
     if about is not None and not isinstance(about, Mapping):
         raise QueryError(f"about must map names to values, not {about!r}")
-    target, day = Path(file), date_of_page(date)
+    target, day, say = Path(file), date_of_page(date), nouns or Nouns()
     shown = rules.chosen or (() if rules.searched else tuple(rules))
     named = {"date": day.isoformat(), "made by": f"Tether {__version__}", **rules.settings, **(about or {})}
     text = render(
         "rules.html",
-        title=title or _title(rules),
-        lead=_lead(rules),
-        rules=[_screen(rules, number, one) for number, one in enumerate(shown)],
-        table=_table(rules),
+        nouns=say,
+        title=title or say(_title(rules)),
+        lead=say(_lead(rules)),
+        rules=[_said(_screen(rules, number, one), say) for number, one in enumerate(shown)],
+        table=_said(_table(rules), say),
         picture=_overview(rules) if len(rules) > 1 else None,
         placebo=_placebo(rules),
         settings=[(name, "none" if value is None else str(value)) for name, value in named.items()],
@@ -53,6 +56,15 @@ def write_rules(
     with written(target) as partial:
         partial.write_text(text, encoding="utf-8", newline="\n")
     return target
+
+
+def _said(part: Any, say: Nouns) -> Any:
+    """A part of the page in the log's own words; pictures have none of them."""
+    if isinstance(part, str):
+        return say(part)
+    if isinstance(part, dict):
+        return {name: _said(one, say) for name, one in part.items()}
+    return [_said(one, say) for one in part] if type(part) in (list, tuple) else part
 
 
 def _title(rules: RulesRecord) -> str:

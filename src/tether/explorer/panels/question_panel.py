@@ -167,7 +167,7 @@ def _meters(answer: EpisodeAnswer) -> list[dict[str, Any]]:
 
 
 def _near(answer: EpisodeAnswer) -> dict[str, Any]:
-    """First the strength; then how many steps pass the test that k counts, as they may do with a strength near 0."""
+    """First the strength; then how many steps are known ground, as they may be with a strength near 0."""
     plan, tailoring = answer.plan, answer.outlook.tailoring
     assert tailoring is not None
     if not left_to_chance(plan.asked, plan.chain):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -23,7 +24,7 @@ from tether.io.valuations import read_valuation, valuation_class, variable_names
 from tether.mdp import MDP
 from tether.model.names import name_list
 
-__all__ = ["Body", "Parsed", "read_drn"]
+__all__ = ["Body", "Parsed", "read_drn", "with_rewards_of_transitions"]
 
 _PARTS = re.compile(r'\{[^}]*\}|\[[^\]]*\]|"[^"]*"|[^\s\[\]{}"]+')
 _NAME = re.compile(r'(\{[^}]*\}|"[^"]*"|[^\s\[]+)\s*(.*)')
@@ -318,8 +319,22 @@ def read_drn(
     >>> mdp.labels
     Labels(init: 1 state, heads: 1 state)
     """
+    return with_rewards_of_transitions(file, {}, reward_model, tolerance, max_unpacked)
+
+
+def with_rewards_of_transitions(
+    file: File,
+    added: Mapping[tuple[int, int], float],
+    reward_model: Wanted = None,
+    tolerance: float = TOLERANCE,
+    max_unpacked: int | str | None = None,
+) -> MDP:
+    """As `read_drn`, with rewards by choice (numbered through the file) and next state, which no DRN file can hold."""
     parsed = _parse(file, reward_model, tolerance, max_unpacked)
     reward = None if parsed.rewards is None else parsed.rewards[parsed.rows.pair]
+    if reward is not None and added:
+        entries = zip(parsed.rows.pair.tolist(), parsed.rows.next_state.tolist(), strict=True)
+        reward = reward + np.array([added.get(entry, 0.0) for entry in entries])
     return build(
         file, parsed.rows, parsed.n_states, parsed.names, reward, parsed.state_rewards, parsed.labels, tolerance
     )

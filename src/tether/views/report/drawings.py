@@ -54,7 +54,7 @@ _ROW = 16.0
 _SHOWS = {
     "certificate": f"Range of the return under {IN_SHORT}, every stable one, and luck related over time",
     "guarantees": f"Range of the return under {IN_SHORT}, against k",
-    "influence": "Strength and influenced steps over time",
+    "influence": "Strength and known ground over time",
     "states": "States over time by class",
 }
 """What the drawings without a caption show."""
