@@ -21,8 +21,8 @@ from tether._foundation.arrays import Ints, spans, starts
 from tether._foundation.problems import Complaints, Source
 from tether.errors import FileError, PathError, Problem, TetherError
 from tether.io.arrowfiles import label_column, write_arrow
-from tether.io.columns import Columns, columns_of, read_columns, table_kind, unknown_table
-from tether.io.files import File
+from tether.io.columns import Columns, columns_of, read_columns
+from tether.io.files import File, table_kind, unknown_table
 from tether.io.logshapes import OPTIONAL, LogShape, are_timestamps, make_shape
 from tether.io.names_as_text import find_index
 from tether.io.values import DECIMAL_COMMA
