@@ -164,7 +164,8 @@ def test_importing_is_light():
 import sys, tether
 tether.MDP.from_table(["a"], ["x"], ["a"], [1.0]).describe()
 tether.io.open_path("case:toy")
-heavy = ("numba", "llvmlite", "matplotlib", "scipy", "pandas", "pyarrow", "gymnasium", "tether.io.logs", "tether.io.drn")
+readers = ("tether.io.logs", "tether.io.drn")
+heavy = ("numba", "llvmlite", "matplotlib", "scipy", "pandas", "pyarrow", "gymnasium", *readers)
 print([name for name in heavy if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
