@@ -168,3 +168,18 @@ def test_limits_go_with_a_property():
 def test_what_limits_refuse(ask, why):
     with pytest.raises(tether.QueryError, match=why):
         small(0).plan(**ask)
+
+
+def test_a_decided_property_stays_decided_where_states_may_be_lost():
+    """Also where a state is decided early, and no path that goes on leads there later."""
+    for seed in range(tries(6, 24)):
+        rng = np.random.default_rng(seed)
+        P = rng.dirichlet(np.ones(3), size=(3, 2))
+        P[rng.random(P.shape) < 0.2] = 0.0
+        P[..., 0] += 1e-3
+        mdp = tether.MDP.from_arrays(P / P.sum(axis=-1, keepdims=True), np.zeros((3, 2)))
+        cf = tether.counterfactual(mdp, mdp.simulate("random", 4, rng=seed, start=0))
+        for objective in (tether.reach([1]), tether.avoid([2])):
+            free = cf.plan(k=5, m=3, objective=objective)
+            assert cf.plan(k=5, m=3, objective=objective, lost=1.0).value == pytest.approx(free.value, abs=1e-12)
+            assert cf.plan(k=5, m=3, objective=objective, budget=99).value == pytest.approx(free.value, abs=1e-12)

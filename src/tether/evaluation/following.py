@@ -38,7 +38,7 @@ from tether.plan.robust_record import RobustPlanRecord
 if TYPE_CHECKING:
     from tether.core.robust import RowsTaken
 
-__all__ = ["Followed", "by_choices", "follow"]
+__all__ = ["Followed", "by_choices", "follow", "or_as_observed", "walk"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,7 +143,7 @@ def follow(base: ModelSet, policy: Any, objective: Property | None = None, minim
             taken = given(t, visits) if ended is None else or_rest(cf.mdp, t, visits, given, ended.mask)
             return taken, np.zeros(visits.size, dtype=bool)
 
-        return _walk(models, visit(start), as_given)
+        return walk(models, visit(start), as_given)
     if policy.cf.mdp is not base.gumbel.mdp or policy.cf.path != cf.path:
         raise QueryError("this plan was made for another model or another path")
     if policy.objective not in (None, objective):
@@ -157,17 +157,21 @@ def follow(base: ModelSet, policy: Any, objective: Property | None = None, minim
         pairs = known(t, visits)
         if not isinstance(policy, RobustPlanRecord):  # a robust plan has an action wherever its set can lead
             pairs = np.where(met, pairs, -1)
-        return _or_as_observed(models, t, visits, pairs, policy)
+        return or_as_observed(models, t, visits, pairs, policy)
 
     first = Visits(*(np.array([one]) for one in (start, min(policy.m, cf.T), 0)))
-    return _walk(models, first, as_planned)
+    return walk(models, first, as_planned)
 
 
 Decide = Callable[[int, Visits, Any], tuple[Taken, Any]]
+Onward = Callable[[int, Visits, Taken, Ints, Ints], Ints]
 
 
-def _walk(models: ModelSet, start: Visits, decide: Decide) -> Followed:
-    """Layer by layer; ``decide`` also receives which nodes Gumbel-max leads to."""
+def walk(models: ModelSet, start: Visits, decide: Decide, onward: Onward | None = None) -> Followed:
+    """Layer by layer; ``decide`` also receives which nodes Gumbel-max leads to.
+
+    ``onward`` says which run each entry leads to, from the row that owns it; by default that of its row.
+    """
     cf, mdp = models.gumbel, models.gumbel.mdp
     form = mdp.form
     visits, met = start, np.ones(start.size, dtype=bool)
@@ -180,11 +184,12 @@ def _walk(models: ModelSet, start: Visits, decide: Decide) -> Followed:
         owner, entries = spans(form.row_start[pairs], form.row_start[pairs + 1])
         gumbel = _gumbel(models, t, pairs, owner, entries)
         possible = _possible(models, t, pairs, owner, entries)
-        changes, runs = np.minimum(decided.changes, cf.T - t - 1)[owner], decided.runs[owner]
+        changes = np.minimum(decided.changes, cf.T - t - 1)[owner]
+        runs = decided.runs[owner] if onward is None else onward(t, visits, decided, owner, entries)
         visits, there = _merged(form.next_state[entries].astype(np.int64), changes, runs, possible, mdp.n_states)
-        onward = met[decided.source]
+        reached = met[decided.source]
         met = np.zeros(visits.size, dtype=bool)
-        met[there[onward[owner] & (gumbel > 0.0)]] = True
+        met[there[reached[owner] & (gumbel > 0.0)]] = True
         rewards = mdp.rewards.at(t)
         reward = rewards[entries] if mdp.rewards.by_entry else rewards[pairs[owner]]
         there = np.where(possible, there + node_start[-1], -1)
@@ -282,7 +287,9 @@ def by_choices(plan: PlanRecord) -> Callable[[int, Visits], Ints]:
     return known
 
 
-def _or_as_observed(models: ModelSet, t: int, visits: Visits, pairs: Ints, plan: PlanRecord) -> tuple[Taken, Any]:
+def or_as_observed(
+    models: ModelSet, t: int, visits: Visits, pairs: Ints, plan: PlanRecord | None = None
+) -> tuple[Taken, Any]:
     """The chosen pairs; the observed action where there is none; every action where that is not available."""
     cf = models.gumbel
     mdp, action = cf.mdp, int(cf.observation.actions[t])
@@ -298,7 +305,7 @@ def _or_as_observed(models: ModelSet, t: int, visits: Visits, pairs: Ints, plan:
     changed = is_change(mdp.form, visits.states[owner], chosen, action)
     changes = np.maximum(visits.changes[owner] - changed, 0)
     runs = np.zeros(owner.size, np.int64)
-    if plan.rule == "assured":
+    if plan is not None and plan.rule == "assured":
         # The plan's own test of influence was not computed for nodes that Gumbel-max cannot lead to.
         beyond = influenced_pairs(models.possible.graph, t, plan.influence)
         influenced = np.union1d(plan.influenced[t], beyond)

@@ -23,7 +23,7 @@ from tether.model.form import all_pair_states, model_of
 from tether.observation.changes import nothing_to_change
 from tether.observation.earned import model_return
 from tether.plan.best_values import final_rewards
-from tether.plan.hidden_types import SideBySide, places_of
+from tether.plan.hidden_types import SideBySide, places_of, reached_states
 from tether.plan.limited import Key, LimitedPlan, follow_limited
 from tether.plan.tether_record import TetherRecord, refuse_price
 
@@ -82,17 +82,13 @@ class _Runs:
         for t in range(self.T - 1, -1, -1):
             states, columns = self._states(t), min(m, self.T - t) + 1
             places, rows = places_of(self.S * (k + 1), states), self.step(t)
-            layer, _ = layer_of_vectors(
-                states, places, columns, -1, self._observed(t), rows, made[-1], 1.0, MANY
-            )
+            layer, _ = layer_of_vectors(states, places, columns, -1, self._observed(t), rows, made[-1], 1.0, MANY)
             made.append(layer)
         self.layers: list[Vectors] = made[::-1]
 
     def _states(self, t: int) -> Ints:
         """All states of a time with every run that can be then."""
-        here = self.graph.states(t).astype(np.int64)
-        if t < self.T and self.graph.ended is not None:
-            here = np.concatenate((here, self.graph.ended.states[t]))
+        here = reached_states(self.graph, t).astype(np.int64)
         runs = [r for r in range(self.k + 1) if r <= t]
         return np.concatenate([here + r * self.S for r in runs])
 
