@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.arrow import Tabular
 from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrow import Tabular
 from tether._foundation.markup import Displayed
 from tether._foundation.rounding import gain_of, rounding_of
 from tether._foundation.words import number, three_digits
