@@ -1,8 +1,8 @@
 """What a plan for hidden types is worth, whatever the causal model of each type is.
 
 Given the type the world is as for a single model, and the episode says the same of the type under all its causal
-models: the probability of what happened is that of the MDP. So each worst and best value is Σ_z ρ_z·(that of type z). It
-is as exact as for one model. Hidden causes come anew at each step, within each type; who is of which type was hidden
+models: the probability of what happened is that of the MDP. So each worst and best value is Σ_z ρ_z·(that of type z),
+as exact as for one model. Hidden causes come anew at each step, within each type; who is of which type was hidden
 from those who acted.
 """
 

@@ -1,8 +1,8 @@
 """A plan for hidden types, followed wherever some causal model of one type leads.
 
 A node remembers which vector the plan follows there. Where an outcome is possible for no type under Gumbel-max, it
-follows the vector that is best for the posterior. Nodes that Gumbel-max does not lead to at all are unknown to the plan:
-it takes the observed action there; if that is not available, every action is followed, and the worst (best) counts.
+follows the vector that is best for the posterior. Nodes that Gumbel-max does not lead to at all are unknown to it: it
+takes the observed action there; if that is not available, every action is followed, and the worst (best) counts.
 """
 
 from __future__ import annotations
