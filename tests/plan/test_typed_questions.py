@@ -314,6 +314,10 @@ def test_what_types_refuse():
         (lambda: cf.strength(0, 0, 0, "noise"), "channel must be"),
         (lambda: cf.explore("z9"), "leaves the types"),
         (lambda: tether.audit(cf.types, [cf.path], workers=2), "workers= is not for types"),
+        (lambda: tether.audit(cf.types, [cf.path], gamma=0.5), "gamma must be"),
+        (lambda: tether.rules(cf.types, [cf.path]), "a rule is the same for everybody.*2 hidden types; learn one model"),
+        (lambda: tether.robust(cf.types, cf.path), "for one model, and these are 2 hidden types"),
+        (lambda: tether.certify(cf, "random"), "tether.certify is about one model"),
         (lambda: cf.sweep(ks=[]), "at least one k"),
     ):
         with pytest.raises(tether.QueryError, match=why):
@@ -327,6 +331,9 @@ def test_an_audit_has_the_plans_of_its_episodes_and_lists_the_impossible_ones():
     for row in audit.rows:
         path = {"a": cf.path, "b": other}[row.episode]
         plan = tether.counterfactual(cf.types, path).plan(m=1)
+        sure = plan.certify()
+        assert row.verdict == (sure.verdict if plan.gain > 0 else None)
+        assert row.gamma_star == pytest.approx(sure.gamma_star if plan.gain > 0 else np.nan, nan_ok=True)
         assert (row.value, row.observed) == (plan.value, plan.observed_value)
         if row.step is not None:
             assert plan.action(path.states[: row.step + 1]) == row.instead != row.did

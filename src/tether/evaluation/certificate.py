@@ -30,7 +30,7 @@ from tether.conditioning.model_sets import (
     model_set,
 )
 from tether.conditioning.sampled import SampledGumbelMax
-from tether.errors import QueryError
+from tether.errors import Problem, QueryError
 from tether.evaluation.following import follow
 from tether.evaluation.plan_risk import chances_over
 from tether.evaluation.ranges import Range, ranges_with_breakdown, survival
@@ -40,6 +40,7 @@ from tether.plan.best_values import observed_value
 from tether.plan.objective import asked, asked_set
 from tether.plan.plan_record import PlanRecord
 from tether.plan.policy import shares_of_pairs
+from tether.plan.typed_record import TypedRecord
 
 if TYPE_CHECKING:
     import pyarrow
@@ -417,6 +418,13 @@ def certify(
     >>> tether.certify(cf, "random", objective=tether.reach("over")).verdict
     'holds'
     """
+    if isinstance(cf, TypedRecord):
+        raise QueryError(
+            Problem(
+                "tether.certify is about one model, and this episode has several hidden types",
+                fix="cf.plan().certify(), or for one type tether.certify(cf.by_type['a name'], policy)",
+            )
+        )
     if isinstance(policy, PlanRecord):
         if objective is not None or minimise:
             raise QueryError("a plan is judged by its own objective: leave out objective= and minimise=")

@@ -139,7 +139,8 @@ def typed_certificate(plan: TypedPlanRecord, gamma: float = 1.0, practice: Any =
 
     gamma, sign, shares = check_gamma(gamma), plan.sign, plan.cf.shares
     worlds = list(plan.cf.by_type.values())
-    taken = [shares_of_pairs(one.mdp, practice) for one in worlds]
+    usual = plan.cf.types.usual if practice is None else None
+    taken = [shares_of_pairs(one.mdp, practice) if usual is None else usual for one in worlds]
     followed = [TypeFollowed(model_set(one, "nothing"), plan) for one in worlds]
 
     def extremes(strength: float, side: float) -> Floats:

@@ -36,6 +36,7 @@ from tether.model.form import all_pair_states
 from tether.model.several_types import Types
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path
+from tether.plan.policy import shares_of_pairs
 
 __all__ = ["LearnedTypes", "learn_types"]
 
@@ -373,6 +374,7 @@ def _made(
         means = {state: fitted.shares[some].mean(axis=0) for state, some in groups.items()}
         prior = {name: {state: float(mean[z]) for state, mean in means.items()} for z, name in enumerate(names)}
     made = LearnedTypes(models, prior)
+    made.usual = shares_of_pairs(mdp)
     made.shares = {name: float(share) for name, share in zip(names, fitted.weights, strict=True)}
     made.responsibilities, made.log_likelihood = fitted.shares, fitted.log_likelihood
     made.bic, made.by = about.get("bic", {}), about.get("by")

@@ -33,13 +33,13 @@ __all__ = ["TypedCounterfactual", "TypedPlan"]
 class TypedPlan(TypedPlanRecord, Displayed):
     __doc__ = TypedPlanRecord.__doc__
 
-    def certify(self, *, gamma: float = 1.0, practice: Any = None) -> TypedCertificate:
+    def certify(self, gamma: float = 1.0, practice: Any = None) -> TypedCertificate:
         """The worst and the best value over every causal model of each type: Σ_z ρ_z·(that of type z).
 
         ``gamma`` and ``practice`` are those of `Plan.certify`: hidden causes come anew at each step, within each type,
-        and those who acted are taken not to have seen the type. The models of types have no counts of a log: without
-        ``practice`` every action counts as equally frequent; give ``tether.practice(mdp)`` of a model that was learned
-        from the whole log. Where only other causal models than Gumbel-max lead, the plan takes the observed action; if
+        and those who acted are taken not to have seen the type. Without ``practice`` it is the usual practice of the
+        log from which the types were learned (`tether.learn_types`); of other types every action counts as equally
+        frequent. Where only other causal models than Gumbel-max lead, the plan takes the observed action; if
         that is not available, the worst (best) of all counts.
 
         Examples
