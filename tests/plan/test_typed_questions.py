@@ -315,7 +315,10 @@ def test_what_types_refuse():
         (lambda: cf.explore("z9"), "leaves the types"),
         (lambda: tether.audit(cf.types, [cf.path], workers=2), "workers= is not for types"),
         (lambda: tether.audit(cf.types, [cf.path], gamma=0.5), "gamma must be"),
-        (lambda: tether.rules(cf.types, [cf.path]), "a rule is the same for everybody.*2 hidden types; learn one model"),
+        (
+            lambda: tether.rules(cf.types, [cf.path]),
+            "the same for everybody.*2 hidden types; learn one model",
+        ),
         (lambda: tether.robust(cf.types, cf.path), "for one model, and these are 2 hidden types"),
         (lambda: tether.certify(cf, "random"), "tether.certify is about one model"),
         (lambda: cf.sweep(ks=[]), "at least one k"),

@@ -37,6 +37,7 @@ from tether.evaluation.ranges import Range, ranges_with_breakdown, survival
 from tether.evaluation.sightings import ENOUGH, least_sightings
 from tether.model.properties import Property, make_property
 from tether.plan.best_values import observed_value
+from tether.plan.limited import LimitedPlanRecord
 from tether.plan.objective import asked, asked_set
 from tether.plan.plan_record import PlanRecord
 from tether.plan.policy import shares_of_pairs
@@ -425,7 +426,7 @@ def certify(
                 fix="cf.plan().certify(), or for one type tether.certify(cf.by_type['a name'], policy)",
             )
         )
-    if isinstance(policy, PlanRecord):
+    if isinstance(policy, PlanRecord | LimitedPlanRecord):
         if objective is not None or minimise:
             raise QueryError("a plan is judged by its own objective: leave out objective= and minimise=")
         objective, minimise = policy.objective, policy.minimise

@@ -11,7 +11,7 @@ change per step, so such nodes are merged.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from tether.model.properties import Property
 from tether.observation.changes import is_change
 from tether.plan.best_values import final_rewards
 from tether.plan.chain import Taken, Visits, or_rest
+from tether.plan.limited import LimitedPlanRecord
 from tether.plan.objective import asked_set
 from tether.plan.plan_record import PlanRecord
 from tether.plan.policy import array_decider, decider
@@ -131,10 +132,11 @@ class Followed:
 
 def follow(base: ModelSet, policy: Any, objective: Property | None = None, minimise: bool = False) -> Followed:
     """Follow a plan or policy wherever some model of the set can lead, until the objective is decided."""
-    models = asked_set(base, objective, minimise, None if isinstance(policy, PlanRecord) else own_rest(policy))
+    is_plan = isinstance(policy, PlanRecord | LimitedPlanRecord)
+    models = asked_set(base, objective, minimise, None if is_plan else own_rest(policy))
     cf = models.gumbel
     start, ended = int(cf.observation.states[0]), cf.graph.ended
-    if not isinstance(policy, PlanRecord):
+    if not isinstance(policy, PlanRecord | LimitedPlanRecord):
         given = array_decider(cf.mdp, policy) or decider(
             cf.mdp, policy_for(base.gumbel, cf, policy, objective, minimise)
         )
@@ -144,6 +146,8 @@ def follow(base: ModelSet, policy: Any, objective: Property | None = None, minim
             return taken, np.zeros(visits.size, dtype=bool)
 
         return walk(models, visit(start), as_given)
+    if isinstance(policy, LimitedPlanRecord):
+        return _limited(models, policy)
     if policy.cf.mdp is not base.gumbel.mdp or policy.cf.path != cf.path:
         raise QueryError("this plan was made for another model or another path")
     if policy.objective not in (None, objective):
@@ -161,6 +165,37 @@ def follow(base: ModelSet, policy: Any, objective: Property | None = None, minim
 
     first = Visits(*(np.array([one]) for one in (start, min(policy.m, cf.T), 0)))
     return walk(models, first, as_planned)
+
+
+def _limited(models: ModelSet, plan: LimitedPlanRecord) -> Followed:
+    """A plan with a limit on whole paths; nodes remember, as their run, the number and 1 of the node of the plan.
+
+    Where Gumbel-max does not lead from a node, the plan goes on as from any node that remembers the same.
+    """
+    layers = [list(layer.values()) for layer in plan.nodes]
+    number = [{key: i + 1 for i, key in enumerate(layer)} for layer in plan.nodes]
+    next_state, at = models.gumbel.mdp.form.next_state, dict[int, Ints]()
+
+    def as_planned(t: int, visits: Visits, met: Any) -> tuple[Taken, Any]:
+        at[t] = np.where(met, visits.runs - 1, -1)
+        nodes = [layers[t][i] if i >= 0 else None for i in at[t].tolist()]
+        pairs = np.array([-1 if node is None else node.pair for node in nodes], np.int64)
+        taken, undecided = or_as_observed(models, t, visits, pairs)
+        left = [-1 if node is None else min((key.left for key in node.after.values()), default=0) for node in nodes]
+        after = np.array(left, np.int64)[taken.source]
+        return replace(taken, changes=np.where(after >= 0, after, taken.changes)), undecided
+
+    def onward(t: int, _visits: Visits, taken: Taken, owner: Ints, entries: Ints) -> Ints:
+        runs, found = np.zeros(owner.size, np.int64), at.pop(t)[taken.source][owner]
+        for i in np.flatnonzero(found >= 0).tolist():
+            after, state = layers[t][int(found[i])].after, int(next_state[entries[i]])
+            key = after.get(state) or next(iter(after.values()))._replace(state=state)
+            runs[i] = number[t + 1].get(key, 0)
+        return runs
+
+    start = next(iter(plan.nodes[0]))
+    first = Visits(*(np.array([one]) for one in (start.state, min(start.left, models.gumbel.T), 1)))
+    return walk(models, first, as_planned, onward)
 
 
 Decide = Callable[[int, Visits, Any], tuple[Taken, Any]]
