@@ -73,6 +73,7 @@ from tether.model.practice import Practice as Practice
 from tether.model.properties import Property as Property
 from tether.objects.audit_object import Audit as Audit
 from tether.objects.counterfactual_object import CounterfactualMDP as CounterfactualMDP
+from tether.objects.limited_object import LimitedPlan as LimitedPlan
 from tether.objects.plan_object import Plan as Plan
 from tether.objects.robust_object import Robust as Robust
 from tether.objects.robust_object import RobustPlan as RobustPlan
@@ -84,7 +85,6 @@ from tether.observation.earned import Earned as Earned
 from tether.plan.constrained import Constraint as Constraint
 from tether.plan.constrained import Mixture as Mixture
 from tether.plan.lifted import LiftedPlan as LiftedPlan
-from tether.plan.limited import LimitedPlan as LimitedPlan
 from tether.plan.pareto import Front as Front
 from tether.plan.pareto import Point as Point
 from tether.plan.saved_results import SavedPlan as SavedPlan

@@ -341,10 +341,11 @@ class PublishedHidden(msgspec.Struct, frozen=True):
 
 
 class PublishedFollowUp(msgspec.Struct, frozen=True):
-    """The follow-up on sets of causal models: the average of the worst case over random paths of GridWorld (0.9)."""
+    """The follow-up on sets of causal models: the average of the worst case over random paths of two of its models."""
 
     source: str
     mean_worst_case: float
+    frozen_lake: float
     paths: int
 
 

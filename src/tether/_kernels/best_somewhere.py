@@ -1,8 +1,7 @@
 """Which vectors are best for some weights: pruning by linear programmes, for vectors of any length.
 
 A vector v is of use beside others w_i if max over weights b of min over i of b·(v - w_i) is above 0: a matrix game,
-solved by the simplex method. Its basis is as small as the vectors are long; a column comes in when it is found to be
-too small.
+solved by the simplex method. Its basis is as small as the vectors are long.
 """
 
 from __future__ import annotations

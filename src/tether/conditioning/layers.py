@@ -21,7 +21,7 @@ from tether._foundation.arrays import Flags, Floats, Ints, places_among, read_on
 from tether._kernels.parallel import CHUNKS, use_cores
 from tether.conditioning import on_demand
 from tether.conditioning.edited_rows import EditedRows, ObservedStep, Rows, replaced, spans
-from tether.conditioning.lent_scratch import Scratch, borrowed, observed_weights
+from tether.conditioning.lent_scratch import Scratch, borrowed
 from tether.conditioning.mechanism import NoisePosterior
 from tether.conditioning.on_demand import RowsOnDemand
 from tether.model.form import Form, model_of, pair_states
@@ -175,9 +175,10 @@ class Walk:
         self._scan(states)
         at = np.minimum(places_among(states, self._pair_states), states.size - 1)
         here = self._pairs[states[at] == self._pair_states]
-        met = np.empty(here.size, dtype=np.int64)
-        with observed_weights(self.mdp.form, step) as weight:
-            n = which_meet(here, self.mdp.form.row_start, self.mdp.form.next_state, weight, met)
+        met, support = np.empty(here.size, dtype=np.int64), self._scratch.seen
+        support[step.next_state] = 1
+        n = which_meet(here, self.mdp.form.row_start, self.mdp.form.next_state, support, met)
+        support[step.next_state] = 0
         return met[:n].copy()
 
     def edited(self, posterior: NoisePosterior | None, pairs: Ints) -> EditedRows:

@@ -36,6 +36,10 @@ __all__ = [
 ]
 
 
+GUMBEL_MAX, INDEPENDENT, MAXIMAL, COMONOTONE = range(4)
+"""The built-in mechanisms whose rows are closed forms (`tether.core.coupled`)."""
+
+
 class StuckError(Exception):
     """A policy has no action in a state that some causal model leads to."""
 

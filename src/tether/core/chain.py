@@ -119,14 +119,6 @@ class Chain:
         rests: Flags = np.zeros(states.size, dtype=bool) if self.ended is None else self.ended[states]
         return rests
 
-    def stops(self, t: int) -> Flags:
-        """For each node at time t, whether paths stop there: nothing is taken."""
-        goes_on = np.zeros(self.visits[t].size, np.bool_)
-        if t < self.T:
-            goes_on[self.taken[t].source] = True
-        stopped: Flags = ~goes_on
-        return stopped
-
     def then(self, after: Chain) -> Chain:
         """Chain with the steps of another that begins with its last nodes."""
         steps = self.taken + after.taken, self.links + after.links

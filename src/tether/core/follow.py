@@ -1,13 +1,14 @@
 """Following a policy exactly: what it takes, and where that leads, forward from time to time.
 
-There is one walk (`walk`), for one episode or many: `onward` takes the rows of what is taken at one time, and collects
-the nodes of the next time. What is taken is decided by a function of the time and the visited nodes. For a batch whose
-layers are known, `follow` says what is taken by place in the layers, as plans choose it.
+One step (`onward`) takes the rows of what is taken at one time, by one episode or by many, and collects the nodes of
+the next time and the links to them; `reach` is the same step without links, where only probabilities count. `walk`
+follows what a function of time and nodes decides. `follow` does so through the layers of a batch, where decisions are
+by place, as plans choose them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from tether._kernels.jit import kernel
 from tether._kernels.order import first_from
 from tether.core.backward import Choices
 from tether.core.batch import NO_EDITS, Edits, Layer, Model, Nodes, Replaced, Steps, starts
-from tether.core.chain import Decide, Link, Taken, Visits
+from tether.core.chain import Chain, Decide, Link, Taken, Visits
 from tether.core.plan import find_pair, is_change
 from tether.core.slots import enter, slots_for, successor
 
@@ -190,13 +191,16 @@ def _nodes(model: Model, visits: Visits, key: Ints, n_memories: int, n_runs: int
 
 def walk(
     model: Model, start: Visits, times: Iterable[int], decide: Decide, rows_of: RowsOf, rewards_at: RewardsAt
-) -> Iterator[tuple[Taken, Link, Visits]]:
-    """Follow decisions from some nodes: at each time what is taken, its links, and the nodes of the next time."""
-    visits = start
+) -> Chain:
+    """Follow decisions from some nodes, with the links of each step."""
+    visits, taken, links = [start], [], []
     for t in times:
-        taken = decide(t, visits)
-        link, visits = onward(model, visits, taken, rows_of(t, taken), rewards_at(t))
-        yield taken, link, visits
+        some = decide(t, visits[-1])
+        link, after = onward(model, visits[-1], some, rows_of(t, some), rewards_at(t))
+        visits.append(after)
+        taken.append(some)
+        links.append(link)
+    return Chain(tuple(visits), tuple(taken), tuple(links))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -448,19 +452,15 @@ def expected_returns(
 
 def by_episode(layer: Layer, node: Ints, weight: Floats) -> Floats:
     """The sum of some weights of nodes, for each episode."""
-    owner = np.searchsorted(layer.nodes.first, node, side="right") - 1
-    summed: Floats = np.bincount(owner, weight, minlength=layer.nodes.first.size - 1).astype(np.float64, copy=False)
-    return summed
+    first = layer.nodes.first
+    return summed(np.searchsorted(first, node, side="right") - 1, weight, first.size - 1)
 
 
 def _find_nodes(layer: Layer, visits: Visits, n_states: int) -> Ints:
     """The node of a layer that each visited node is."""
-    nodes = layer.nodes
-    width = int(max(nodes.runs.max(initial=0), visits.runs.max(initial=0))) + 1
-    keys, wanted = layer.episode() * n_states + nodes.states, visits.episode * n_states + visits.states
-    if nodes.runs.size:
-        keys, wanted = keys * width + nodes.runs, wanted * width + visits.runs
-    return np.searchsorted(keys, wanted)
+    runs = int(max(layer.nodes.runs.max(initial=0), visits.runs.max(initial=0))) + 1
+    wanted = (visits.episode * n_states + visits.states) * runs + visits.runs
+    return np.searchsorted(_node_keys(layer, n_states, runs), wanted)
 
 
 @kernel

@@ -27,7 +27,7 @@ from tether.evaluation.tailoring import about_plan
 from tether.explanation.about_episode import RARE, influenced_steps, known_tailoring, left_to_chance, strength
 from tether.explanation.evidence import learned_sentences
 from tether.explanation.outcome_chances import goes_on
-from tether.explanation.state_words import is_in_words
+from tether.explanation.state_words import acting, is_in_words
 from tether.model.labels import name_text
 from tether.plan.objective import asked
 from tether.plan.robust_record import RobustPlanRecord
@@ -258,7 +258,7 @@ def changes(explanation: Explanation, name: Name, most: int = _LISTED) -> list[s
     listed = []
     for step in usual[:most]:
         share = "" if step.changed > 0.9995 else f" ({percent(step.changed)} of the time)"
-        does = name(step.instead) if isinstance(step.instead, str) else f"action {name(step.instead)}"
+        does = acting(step.instead, name)
         where = _where(explanation, step, name)
         if step.ended:  # nothing was done then: nothing is replaced
             listed.append(f"at t = {step.t}, if it goes on, {does}{share}")
@@ -283,10 +283,7 @@ def _elsewhere(explanation: Explanation, one: ElsewhereChange, name: Name) -> st
         when = f" with {counted(one.changes_left, 'change')} left"
         if explanation.plan.rule == "assured":
             when += f" after {counted(one.uninfluenced, 'step')} off known ground"
-    does, instead = (
-        name(action) if isinstance(action, str) else f"action {name(action)}"
-        for action in (one.action, one.observed_action)
-    )
+    does, instead = acting(one.action, name), acting(one.observed_action, name)
     return (
         f"at t = {one.t} in {name(one.state)}{when}, where only other causal models lead, {does} instead of {instead}"
     )

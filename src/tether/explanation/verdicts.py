@@ -22,6 +22,7 @@ from tether.explanation.evidence import learned_sentences
 from tether.explanation.replay import Replay, of_hundred
 from tether.explanation.reviewing import outcome_noun, review_verdict, review_word
 from tether.explanation.sentences import disagreeing
+from tether.explanation.state_words import acting
 
 if TYPE_CHECKING:
     from tether.explanation.explain import Explanation
@@ -174,7 +175,7 @@ def _foreseen(review: Review | None, name: Name) -> str:
         return f"{then} not known."
     worst = review.largest()
     if worst is not None:
-        return f"{then} yes, {name(worst.best)} instead of {name(worst.action)} at step {worst.t}."
+        return f"{then} yes, {acting(worst.best, name)} instead of {name(worst.action)} at step {worst.t}."
     if review.mistakes > rounding_of(review.expected, review.observed):
         return f"{then} the log does not show it."
     return f"{then} no."
@@ -218,7 +219,7 @@ def _changes(explanation: Explanation, replay: Replay, name: Name) -> str:
         when = f"at step {first}" if first == last else f"from step {first} to {last}"
         share = max(step.changed for step in steps)
         often = "" if share > 0.9995 else " if it is not over by then" if over else f" ({percent(share)})"
-        listed.append(f"{name(instead)}{'' if over else f' instead of {name(done)}'} {when}{often}")
+        listed.append(f"{acting(instead, name)}{'' if over else f' instead of {name(done)}'} {when}{often}")
     left = len(explanation.changes) - told
     more = f"; and changes at {counted(left, 'other step')}" if left else ""
     return f"With hindsight, the best change within the limits: {'; '.join(listed)}{more}."

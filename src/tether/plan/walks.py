@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -52,7 +53,7 @@ def build_chain(
     def decided(t: int, visits: Visits) -> Taken:
         return decide(t, visits) if ended is None else or_rest(mdp, t, visits, decide, ended)
 
-    steps = walk(
+    chain = walk(
         model_of(mdp.form),
         start,
         range(first, first + T),
@@ -60,12 +61,7 @@ def build_chain(
         lambda t, taken: replaced(edits(t), taken.pairs),
         lambda t: (mdp.rewards.at(t), mdp.rewards.by_entry),
     )
-    visits, taken, links = [start], [], []
-    for what, link, after in steps:
-        visits.append(after)
-        taken.append(what)
-        links.append(link)
-    return Chain(tuple(visits), tuple(taken), tuple(links), ended)
+    return replace(chain, ended=ended)
 
 
 def or_rest(mdp: ModelRecord, t: int, visits: Visits, decide: Decide, ended: Flags) -> Taken:

@@ -21,6 +21,7 @@ from tether.logs.fingerprint import digest_of_model
 from tether.mdp import MDP
 from tether.model.names import name_list
 from tether.model.properties import make_property
+from tether.model.several_types import refuse_types
 from tether.plan.standard import Standard
 from tether.ruling.conditions import all_conditions, variables_of
 from tether.ruling.counting import CHOOSING, LogCounts, count_log
@@ -159,6 +160,12 @@ class RuleRun:
         from tether.auditing.where import selection_of
         from tether.io.opening import read_as_learned
 
+        refuse_types(
+            mdp,
+            "a rule is the same for everybody, so it is judged in one model of everybody",
+            "learn one model of the whole log, tether.learn(log); if the log says the type, leave it in the states: "
+            "rules can then ask for it. tether.audit(types, log) is about single episodes",
+        )
         if not isinstance(mdp, MDP):
             raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}: tether.learn(log), …")
         if not (isinstance(holdout, int | float) and 0 <= holdout < 1):
