@@ -16,7 +16,7 @@ from tether.io.checking import Check, check
 from tether.io.convert import Conversion, convert
 from tether.io.datasets import from_dataset
 from tether.io.drn import read_drn, write_drn
-from tether.io.gym import from_gymnasium, record
+from tether.io.gym import from_gymnasium
 from tether.io.intervals import IntervalModel
 from tether.io.logs import read_episodes, write_episodes
 from tether.io.matrices import read_arrays, write_arrays
@@ -26,6 +26,7 @@ from tether.io.opening import open_model, open_path
 from tether.io.paths import read_path, write_path
 from tether.io.policies import open_policy, write_policy
 from tether.io.prism import read_prism, write_prism
+from tether.io.recording import record
 from tether.io.results import read_plan, read_sweep
 from tether.io.storm import from_stormpy, read_storm
 from tether.io.typed_models import read_types
