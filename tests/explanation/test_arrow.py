@@ -44,13 +44,14 @@ def test_a_sweep_of_some(epidemic):
 def test_a_plan(epidemic, plan):
     rows = plan.to_arrow()
     assert rows.column_names == [
-        "t", "state", "changes_left", "probability", "action", "observed_action", "changed", "influenced", "strength",
+        "t", "state", "changes_left", "probability", "value",
+        "action", "observed_action", "changed", "influenced", "strength",
     ]  # fmt: skip
     outlook = plan.evaluate()
     for row in rows.to_pylist():
         state = tuple(row["state"].values())
         if row["t"] == 7:
-            assert {row[name] for name in rows.column_names[4:]} == {None}
+            assert {row[name] for name in rows.column_names[5:]} == {None}
             continue
         assert row["action"] == plan.action(row["t"], state, row["changes_left"])
         assert row["observed_action"] == "NIL"
@@ -80,6 +81,9 @@ def test_any_plan(world, chosen, data):
             run = row.get("uninfluenced", 0)
             assert row["action"] == plan.action(row["t"], row["state"], row["changes_left"], uninfluenced=run)
             seen[row["t"]] += row["probability"] * row["influenced"]
+        at = row["t"], world.cf.mdp.states.index(row["state"]), row["changes_left"]
+        assert row["value"] == plan.values[at + ((row["uninfluenced"],) if rule == "assured" else ())]
+    assert rows[0]["value"] == pytest.approx(plan.value, abs=1e-9)
     np.testing.assert_allclose(seen, outlook.tailoring.influenced, atol=1e-12)
     states = outlook.to_arrow().to_pylist()
     for t in range(world.T + 1):
