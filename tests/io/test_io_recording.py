@@ -43,16 +43,19 @@ def test_an_episode_is_what_the_environment_said():
     assert path.rewards == tuple(one[1] for one in seen)
     assert all(type(part) is int for state in path.states for part in state)
     assert (path.outcome, seen[-1][2], set(path.actions)) == ("terminated", True, {7, 8})
-    assert record(env, {(0, 0): 8, (1, 0): 8}, seed=3, max_steps=1).outcome == "truncated"
+    assert record(env, {(0, 0): 8, (1, 0): 8}, seed=3, max_steps=1).outcome is None
 
 
 def test_the_end_of_a_time_limit_is_no_end_of_the_episode():
     limited = gymnasium.wrappers.TimeLimit(Corridor(), 2)
     log = record(limited, lambda state: 7, n=20, seed=0)
     ended = [log[i].states[-1][0] == 4 for i in log.ids]
-    assert [log[i].outcome for i in log.ids] == ["terminated" if one else "truncated" for one in ended]
+    assert [log[i].outcome for i in log.ids] == ["terminated" if one else None for one in ended]
     assert not any(ended)
     assert {log[i].T for i in log.ids} == {2}
+    learned = tether.learn(log, prior=0)
+    assert learned.states.find("terminated") < 0
+    assert learned.row((1, 1), 7)[0] == ((2, 1),)
 
 
 def test_the_same_seed_plays_the_same_episodes():

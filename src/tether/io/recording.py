@@ -71,7 +71,8 @@ def record(
     -------
     Path or Episodes
         With the rewards of the environment. In a model of a table, rewards of the same transition are averaged. Without
-        a table the outcome is "terminated", or "truncated" where the episode was only cut off.
+        a table the outcome is "terminated" where the environment ended the episode (in a learned model, the state to
+        which its last action leads); an episode that was only cut off has none.
 
     Examples
     --------
@@ -166,9 +167,9 @@ class _Spaces:
             raise QueryError(Problem(what, value=observed, fix=_BINS))
         return tuple(array.reshape(-1).tolist()) if array.ndim else array.item()
 
-    def outcome(self, ended: bool) -> str:
-        """How the episode ended: the end of an episode is no state of its own."""
-        return "terminated" if ended else "truncated"
+    def outcome(self, ended: bool) -> str | None:
+        """How the episode ended, because its last state need not say it; None where it was only cut off."""
+        return "terminated" if ended else None
 
     def chooser(self, policy: Any, rng: np.random.Generator, steps: int | None) -> Choose:
         """What the policy does; without a model it is asked in the state alone."""
