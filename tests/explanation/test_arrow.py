@@ -14,7 +14,7 @@ from pages import Position
 from worlds import FEWER, in_package, rules_and_criteria, worlds
 
 import tether
-from tether._foundation.arrow import name_array
+from tether._foundation.arrow import NameColumn, name_array
 
 
 @pytest.fixture(scope="module")
@@ -183,3 +183,15 @@ def test_two_plans_of_one_model_have_one_schema():
     assert stays.schema == goes.schema
     assert stays.column("state").to_pylist() == ["1", "2"]
     assert goes.column("state").to_pylist() == ["1", "end"]
+
+
+@given(st.lists(st.integers(0, 40), max_size=30), st.booleans())
+def test_names_by_index(indices, few):
+    """Few indices of many names, and many of few, with some missing and more rows than indices."""
+    names = [f"s{i}" for i in range(41 if few else 100_000)]
+    indices = np.array([i if few else i * 2_000 for i in indices], dtype=np.int64)
+    empty = np.arange(indices.size + 2) % 3 == 1
+    empty[indices.size :] = True
+    wanted = [None if gone else names[i] for i, gone in zip([*indices, 0, 0], empty, strict=True)]
+    assert NameColumn(names).take(indices, empty).to_pylist() == wanted
+    assert NameColumn(names).take(indices).to_pylist() == [names[i] for i in indices]
