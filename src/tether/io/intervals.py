@@ -23,7 +23,7 @@ from tether._foundation.arrays import Floats, Ints
 from tether._foundation.writing import written
 from tether.conditioning.layers import expand
 from tether.errors import FileError, Problem, QueryError
-from tether.io.export import spelled
+from tether.io.plaintext import spelled
 from tether.io.prism.prism_writer import action_names
 from tether.model.as_stormpy import distinct_names
 from tether.observation.changes import is_change

@@ -18,7 +18,7 @@ from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.errors import Problem, QueryError
 from tether.io.columns import table_kind
 from tether.io.files import checked_text, file_error, name_of
-from tether.io.finding import Words
+from tether.io.names_as_text import Words
 from tether.io.opening import must_exist
 from tether.model.model_record import ModelRecord
 from tether.plan.policy import depends_on_time, make_policy
@@ -52,7 +52,7 @@ def open_policy(
     Examples
     --------
     >>> import tether
-    >>> from tether.io.sources import open_policy
+    >>> from tether.io import open_policy
     >>> case = tether.cases.epidemic()
     >>> cf = tether.counterfactual(case.mdp, case.path)
     >>> cf.evaluate(open_policy("observed", cf)).value

@@ -12,8 +12,7 @@ from tether._foundation.problems import Complaints, Source
 from tether.errors import Problem, QueryError
 from tether.io.drn.drn_writer import written_values
 from tether.io.files import checked_text, file_error, name_of
-from tether.io.finding import Words
-from tether.io.names_as_text import find_index
+from tether.io.names_as_text import Words, find_index
 from tether.io.valuations import valuation_class
 from tether.io.values import cut_repr
 from tether.model.as_stormpy import names_for_storm

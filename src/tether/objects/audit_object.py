@@ -309,7 +309,7 @@ def audit(
 
     if not isinstance(mdp, MDP):
         return audit_of_types(mdp, episodes, k, m, {"rule": rule, "influence": influence, "objective": objective,
-                              "minimise": minimise}, strict, progress, gamma=gamma, out=out, workers=workers,
+                              "minimise": minimise}, strict, progress, certify, gamma, out=out, workers=workers,
                               client=client, horizon=horizon, only=only, never=never, cost=cost, policy=policy,
                               draws=draws, folds=folds, where=where, fresh=fresh, columns=columns, time=time, step=step,
                               then=then != "best")  # fmt: skip

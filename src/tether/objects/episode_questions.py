@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tether.influence.classes import Classes
     from tether.influence.one_step import GivenInfluence as Influence
     from tether.influence.rules import GivenRule as Rule
-    from tether.io.convert import EpisodeModel
+    from tether.io.conversion import EpisodeModel
     from tether.mdp import MDP
     from tether.model.properties import Property
     from tether.plan.plan_record import PlanRecord
@@ -357,7 +357,7 @@ class EpisodeQuestions(Shown, CounterfactualRecord):
         >>> made.question
         'R{"reward"}max=? [ C<=12 ]'
         """
-        from tether.io.convert import write_unfolded
+        from tether.io.conversion import write_unfolded
         from tether.plan.tether_record import tether
 
         tied = tether(self, rule, influence, objective, minimise)

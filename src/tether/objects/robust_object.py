@@ -11,6 +11,7 @@ from tether.conditioning.model_sets import Assumption, check_gamma, model_set
 from tether.errors import Problem, QueryError
 from tether.model.model_record import ModelRecord
 from tether.model.properties import Property, make_property, objective_name
+from tether.model.several_types import refuse_types
 from tether.objects.counterfactual_object import CounterfactualMDP, counterfactual
 from tether.objects.plan_object import Plan
 from tether.observation.path import Path
@@ -275,6 +276,12 @@ def robust(
     >>> sure
     <RobustPlan: k = 1, m = 1, definition, assuming nothing, 95 % joint confidence: value from 0.7267 to 1, observed 0>
     """
+    refuse_types(
+        mdp,
+        "the best guaranteed plan is found for one model",
+        "tether.robust(types.models['a name'], path) for one type; tether.counterfactual(types, path).plan() is for "
+        "somebody who does not see the type, and its certify() says what is guaranteed",
+    )
     if assume is None:
         assume = "stability" if confidence is None and check_gamma(gamma) == 1.0 else "nothing"
     cf = counterfactual(mdp, path, horizon=horizon, then=then)

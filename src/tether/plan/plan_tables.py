@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints, read_only
+from tether._foundation.arrays import Floats, Ints, read_only, summed
 from tether._foundation.arrow import NameColumn
 from tether.conditioning.layers import replay
+from tether.core.chain import Visits
 from tether.model.form import model_of, pair_states
 from tether.observation.changes import is_change
 from tether.plan.best_values import final_rewards
-from tether.plan.chain import Visits, collect
 
 if TYPE_CHECKING:
     import pyarrow
@@ -90,7 +90,7 @@ def _values(plan: PlanRecord) -> list[Floats]:
     for t in range(plan.T - 1, -1, -1):
         link = chain.links[t]
         worth = link.probability * (link.reward + world.mdp.discount * found[-1][link.target])
-        found.append(collect(link.source, worth, chain.visits[t].size))
+        found.append(summed(link.source, worth, chain.visits[t].size))
     return found[::-1]
 
 

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Floats
+from tether.core.chain import Taken, Visits
 from tether.errors import Problem, QueryError
 from tether.model.form import all_pair_states
 from tether.model.model_record import ModelRecord
@@ -35,7 +36,6 @@ from tether.model.practice import Practice
 from tether.model.properties import Property
 from tether.observation.changes import nothing_to_change
 from tether.observation.path import Path
-from tether.plan.chain import Taken, Visits
 from tether.plan.solution import solve
 
 __all__ = ["Policy", "depends_on_time", "follows_the_record", "make_policy", "noisy", "shares_of_pairs"]

@@ -39,7 +39,7 @@ from tether.plan.sweep import Sweep
 from tether.plan.tether_record import tether
 
 if TYPE_CHECKING:
-    from tether.plan.chain import Chain
+    from tether.core.chain import Chain
 
 __all__ = ["RobustPlanRecord", "RobustRecord"]
 

@@ -15,9 +15,14 @@ from tether._foundation.arrays import Floats
 from tether._foundation.checks import whole_number
 from tether._foundation.rounding import rounding_of
 from tether.errors import Problem, QueryError
+from tether.learning.learn import relearned
+from tether.logs.batches import open_log
+from tether.logs.fingerprint import digest_of_model
 from tether.mdp import MDP
 from tether.model.names import name_list
 from tether.model.properties import make_property
+from tether.model.several_types import refuse_types
+from tether.plan.standard import Standard
 from tether.ruling.conditions import all_conditions, variables_of
 from tether.ruling.counting import CHOOSING, LogCounts, count_log
 from tether.ruling.edits import Actions
@@ -154,8 +159,13 @@ class RuleRun:
         """Check what is asked, and count the log."""
         from tether.auditing.where import selection_of
         from tether.io.opening import read_as_learned
-        from tether.logs.batches import open_log
 
+        refuse_types(
+            mdp,
+            "a rule is the same for everybody, so it is judged in one model of everybody",
+            "learn one model of the whole log, tether.learn(log); if the log says the type, leave it in the states: "
+            "rules can then ask for it. tether.audit(types, log) is about single episodes",
+        )
         if not isinstance(mdp, MDP):
             raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}: tether.learn(log), …")
         if not (isinstance(holdout, int | float) and 0 <= holdout < 1):
@@ -196,8 +206,6 @@ class RuleRun:
 
     def best_gain(self) -> float:
         """What the best policy of the plain model would change per episode."""
-        from tether.plan.standard import Standard
-
         every, standard = self.every, Standard(self.world.mdp, "best", self.world.objective, self.world.minimise)
         best = np.empty(every.first.size)
         for steps in np.unique(every.horizon).tolist():
@@ -224,7 +232,6 @@ class RuleRun:
         from tether.auditing.directory import open_directory
         from tether.auditing.running import Batches, answer_missing
         from tether.auditing.workers import Workers, make_workers
-        from tether.logs.fingerprint import digest_of_model
 
         mdp, log = self.world.mdp, self.log
         if self.out is None:
@@ -354,8 +361,6 @@ def _placebo(run: RuleRun, edits: Any, conditions: Any) -> Floats | None:
     part = run.choosing
     if not part.is_learned:
         return None
-    from tether.learning.learn import relearned
-
     assert run.world.mdp.counts is not None
     which = CHOOSING if part is not run.every else None
     seen = run.counts.of("transitions", which)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.writing import written
-from tether.io.export import pair_rewards, spelled, target_of
-from tether.io.plaintext import File
+from tether.io.files import File
+from tether.io.plaintext import pair_rewards, spelled, target_of
 from tether.io.valuations import valuations, write_value
 from tether.mdp import MDP
 from tether.model.as_stormpy import label_states, names_for_storm

@@ -11,8 +11,8 @@ import numpy as np
 
 from tether._foundation.writing import written_into
 from tether.errors import FileError, Problem
-from tether.io.export import entry_rewards, spelled, target_of
-from tether.io.plaintext import File
+from tether.io.files import File
+from tether.io.plaintext import entry_rewards, spelled, target_of
 from tether.io.valuations import valuations, write_value
 from tether.mdp import MDP
 from tether.model.as_stormpy import distinct_names, label_states

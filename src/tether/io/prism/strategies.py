@@ -15,7 +15,7 @@ from typing import Any
 from tether._foundation.problems import Complaints, Source
 from tether.errors import Problem, QueryError
 from tether.io.files import checked_text, name_of
-from tether.io.finding import Words
+from tether.io.names_as_text import Words
 from tether.io.prism.prism_writer import choice_names, state_values
 from tether.io.valuations import write_value
 from tether.model.model_record import ModelRecord
