@@ -63,7 +63,7 @@ def test_a_report_draws_as_its_explanation_does(tmp_path, monkeypatch):
     def explain(plan, *_, rng, draws, **__):
         raise AskedError(rng, draws)
 
-    monkeypatch.setattr("tether.explanation.explain.explain", explain)
+    monkeypatch.setattr("tether.views.report.report_page.explain", explain)
     with pytest.raises(AskedError) as caught:
         PLAN.report(tmp_path / "plan.html", draws=7, rng=5)
     assert caught.value.args == (5, 7)

@@ -11,7 +11,6 @@ from .datasets import from_dataset as from_dataset
 from .drn import read_drn as read_drn
 from .drn import write_drn as write_drn
 from .gym import from_gymnasium as from_gymnasium
-
 from .intervals import IntervalModel as IntervalModel
 from .logs import read_episodes as read_episodes
 from .logs import write_episodes as write_episodes
