@@ -117,7 +117,8 @@ def _is_log(episode: Episode) -> bool:
     path = episode.path
     if path is None or not os.path.exists(path):
         return False
-    from tether.io.columns import read_columns, table_kind
+    from tether.io.columns import read_columns
+    from tether.io.files import table_kind
 
     rename = {name: theirs for name, theirs in episode.path_columns.items() if name == "episode"}
     return table_kind(path) is not None and "episode" in read_columns(

@@ -16,8 +16,7 @@ from tether._foundation.problems import Complaints
 from tether._foundation.writing import written
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.errors import Problem, QueryError
-from tether.io.columns import table_kind
-from tether.io.files import checked_text, file_error, name_of
+from tether.io.files import checked_text, file_error, name_of, table_kind
 from tether.io.names_as_text import Words
 from tether.io.opening import must_exist
 from tether.model.model_record import ModelRecord
