@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from tether.cli.doing import signals_as_ctrl_c, spoken
+from tether.cli.doing import note_continued, note_doing, signals_as_ctrl_c, spoken
 from tether.cli.helping import command
 from tether.cli.json_output import print_json
 from tether.cli.options import (
@@ -204,8 +204,6 @@ def progress_of(doing: str, fresh: bool | None) -> Iterator[Callable[[int, int],
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from tether.cli.doing import note_continued, note_doing
 
     def kept(_done: int, _rows: int) -> None:
         if fresh is not None:

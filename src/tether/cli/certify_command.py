@@ -64,7 +64,7 @@ def certify(
     from tether.evaluation.certificate import certify as certificate_of
     from tether.explanation.answer_data import objective_data, plan_data
     from tether.explanation.terms import limits_in_words
-    from tether.io.sources import open_policy
+    from tether.io import open_policy
 
     refuse_columns_alone(policy, policy_columns)
     if policy is not None:

@@ -41,7 +41,7 @@ def convert(source: ModelOptions, out: str, to: str | None, mean_rewards: bool, 
     discount, the counts of a learned model).
     """
     from tether.cli.screen import progress, put
-    from tether.io.convert import convert as converted
+    from tether.io.conversion import convert as converted
 
     source.refuse_other_columns()
     opened = source.open()

@@ -70,7 +70,7 @@ class ModelOptions:
     def open(self) -> MDP:
         """Read the model, and say so."""
         from tether.cli.screen import progress
-        from tether.io.sources import open_model
+        from tether.io import open_model
 
         with progress() as say:
             say(f"reading {self.model}", READING)
@@ -80,7 +80,7 @@ class ModelOptions:
         return self._with_final_reward(mdp) if self.final_reward else mdp
 
     def _with_final_reward(self, mdp: MDP) -> MDP:
-        from tether.io.sources import find_name
+        from tether.io.names_as_text import find_name
 
         rewards = {find_name(mdp.states, word, "state"): value for word, value in self.final_reward.items()}
         return mdp.with_objective(final_reward=rewards)
@@ -96,7 +96,7 @@ class ModelOptions:
     @property
     def reading(self) -> dict[str, Any]:
         """The options that were given, as the reader takes them."""
-        from tether.io.finding import word_to_label
+        from tether.io.names_as_text import word_to_label
 
         arrays: dict[str, Any] = {}
         if self._has == "arrays":
@@ -213,7 +213,7 @@ class Episode(ModelOptions):
         """Read the path, with the names of the model if there is one."""
         from tether.cli.pipes import read_from
         from tether.cli.screen import progress
-        from tether.io.sources import open_path
+        from tether.io import open_path
 
         source = self.path_source
         with progress() as say, read_from(source) as file:
@@ -277,7 +277,7 @@ class Episode(ModelOptions):
 
 def who_acts(then: str, mdp: MDP) -> Any:
     """Who acts after the record: by name, or a policy from a file."""
-    from tether.io.sources import open_policy
+    from tether.io import open_policy
 
     return then if then in ("best", "usual") else open_policy(then, mdp)
 

@@ -46,7 +46,7 @@ def evaluate(
     from tether.explanation.answer_data import objective_data
     from tether.explanation.sentences import policy_sentences
     from tether.explanation.steps import explained_steps
-    from tether.io.sources import open_policy
+    from tether.io import open_policy
     from tether.plan.best_values import observed_value
     from tether.plan.objective import asked
 

@@ -82,8 +82,8 @@ def learn(
     from tether.cli.pipes import read_from
     from tether.cli.screen import progress, put
     from tether.explanation.answer_data import as_data
-    from tether.io.finding import word_to_label
     from tether.io.models import write_model
+    from tether.io.names_as_text import word_to_label
     from tether.io.opening import must_exist
     from tether.learning.learn import learn as fit
 

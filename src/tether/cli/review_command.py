@@ -58,7 +58,7 @@ def review(
     from tether.cli.json_output import print_json
     from tether.cli.screen import progress, put
     from tether.explanation.answer_data import objective_data
-    from tether.io.sources import open_policy
+    from tether.io import open_policy
 
     cf = episode.replay()
     with progress() as say:

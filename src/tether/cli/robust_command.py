@@ -92,7 +92,7 @@ def robust(
     from tether.cli.screen import progress, put
     from tether.explanation.answer_data import explanation_data
     from tether.explanation.state_words import only as parts
-    from tether.io.sources import open_policy
+    from tether.io import open_policy
     from tether.objects.robust_object import robust as guarantee
 
     if export is not None and (only or never):

@@ -58,9 +58,10 @@ def simulate(
     from tether._foundation.words import counted, number
     from tether.cli.pipes import PIPE, refuse_both, written_to
     from tether.cli.screen import progress, put
+    from tether.io import open_policy
     from tether.io.logs import write_episodes
+    from tether.io.names_as_text import find_name
     from tether.io.paths import write_path
-    from tether.io.sources import find_name, open_policy
     from tether.observation.earned import rewarded
 
     refuse_both(output, as_json)

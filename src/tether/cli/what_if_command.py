@@ -93,7 +93,7 @@ def what_if(
 
 def _chosen(words: str, cf: Any, hours: list[float] | None) -> tuple[int, Any]:
     """A step and an action from ``3=treat``; with hours, from ``24.2=treat``."""
-    from tether.io.sources import find_name
+    from tether.io.names_as_text import find_name
 
     when, sign, action = words.partition("=")
     try:

@@ -56,7 +56,7 @@ def why(
     from tether._foundation.words import shown
     from tether.cli.screen import plain_table, put
     from tether.explanation.answer_data import as_data, objective_data
-    from tether.io.sources import find_name
+    from tether.io.names_as_text import find_name
 
     cf = episode.replay()
     where = None if state is None else find_name(cf.mdp.states, state, "state")

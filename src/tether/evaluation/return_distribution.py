@@ -126,15 +126,13 @@ def _share(share: Any, least: float) -> float:
 
 def distribution_of(outlook: Evaluation, most: int = _MOST) -> ReturnDistribution:
     """How the return of an evaluated policy is distributed; an error if there are more than ``most`` different ones."""
-    from tether.core.follow import Links
     from tether.core.risk import merged, onward
 
     chain, discount = outlook.whole, outlook.mdp.discount
     at = np.arange(chain.visits[0].size)
     earned, mass = np.zeros(at.size), np.full(at.size, 1.0 / at.size)
     for t, link in enumerate(chain.links):
-        step = Links(link.source, link.target, link.probability, link.reward)
-        at, earned, mass = onward(step, at, earned, mass, discount**t)
+        at, earned, mass = onward(link, at, earned, mass, discount**t)
         at, earned, mass = merged(at, earned, mass, rounding_of(earned))
         if at.size > most:
             message = f"there are more than {most:,} different returns at t = {t + 1}; they are not listed one by one"

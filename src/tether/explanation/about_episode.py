@@ -17,11 +17,11 @@ from tether._foundation.words import average, counted, percent
 
 if TYPE_CHECKING:
     from tether.conditioning.counterfactual_record import CounterfactualRecord
+    from tether.core.chain import Chain
     from tether.evaluation.evaluate import Evaluation
     from tether.evaluation.tailoring import Tailoring
     from tether.explanation.steps import ExplainedStep
     from tether.influence.rules import Rule
-    from tether.plan.chain import Chain
 
 __all__ = ["RARE", "influenced_steps", "known_tailoring", "left_to_chance", "strength"]
 

@@ -14,7 +14,7 @@ from tether._foundation.markup import html_table, paragraphs
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import strength_in_words
 from tether.errors import QueryError
-from tether.evaluation.certificate import certify
+from tether.evaluation.certificate import certify, why_uncertified
 from tether.evaluation.disagreement import Disagreement, disagreement_of
 from tether.evaluation.evaluate import Evaluation, chance_of_changes, evaluate_plan, evaluate_policy
 from tether.evaluation.fixed_sequences import FixedSequence, fixed_sequence
@@ -30,8 +30,6 @@ from tether.explanation.replay import Replay, replay_of
 from tether.explanation.sentences import Answer, answer, robust_plan
 from tether.explanation.steps import ElsewhereChange, ExplainedStep, changes_elsewhere, explained_steps
 from tether.explanation.verdicts import Nouns, Verdicts, verdicts_of
-from tether.learning.crossfitted import CrossFitted, cross_fitted
-from tether.learning.posterior import posterior
 from tether.plan.limits import ABOUT, Beyond, beyond
 from tether.plan.plan_record import PlanRecord
 from tether.plan.robust_record import RobustPlanRecord
@@ -40,6 +38,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from tether.evaluation.certificate import Certificate
+    from tether.learning.crossfitted import CrossFitted
     from tether.learning.uncertainty import PlanUncertainty
 
 __all__ = ["Explanation", "explain"]
@@ -205,8 +204,6 @@ class Explanation(Tabular):
     @cached_property
     def uncertified(self) -> str:
         """Why there is no certificate, in a sentence, if the plan is too large for one; otherwise empty."""
-        from tether.evaluation.certificate import why_uncertified
-
         return why_uncertified(self.plan) if self.with_certificate else ""
 
     @cached_property
@@ -232,6 +229,8 @@ class Explanation(Tabular):
         """
         if not self.draws:
             return None
+        from tether.learning.posterior import posterior
+
         return posterior(self.plan.cf.mdp, self.draws, rng=self.rng).of(self.plan, self.progress)
 
     @cached_property
@@ -251,6 +250,8 @@ class Explanation(Tabular):
         plan = self.plan
         if not self.draws or isinstance(plan, RobustPlanRecord) or plan.constraint is not None:
             return None
+        from tether.learning.crossfitted import cross_fitted
+
         return cross_fitted(plan, self.draws, self.rng)
 
     @cached_property

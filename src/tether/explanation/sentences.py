@@ -30,6 +30,7 @@ from tether.explanation.outcome_chances import goes_on
 from tether.explanation.state_words import acting, is_in_words
 from tether.model.labels import name_text
 from tether.plan.objective import asked
+from tether.plan.robust_record import RobustPlanRecord
 
 if TYPE_CHECKING:
     from tether.conditioning.counterfactual_record import CounterfactualRecord
@@ -438,8 +439,6 @@ def falls_short(plan: PlanRecord, best: float) -> bool:
 
 def robust_plan(plan: PlanRecord) -> RobustPlanRecord | None:
     """The plan, if its value is guaranteed under every causal model of a set; None if its value is expected."""
-    from tether.plan.robust_record import RobustPlanRecord
-
     return plan if isinstance(plan, RobustPlanRecord) else None
 
 

@@ -11,7 +11,7 @@ from tether.errors import Problem, QueryError
 from tether.mdp import MDP
 from tether.ruling.comparing import Comparison, compare_groups
 from tether.ruling.deciding_rules import RuleRun, judge_rules, search_rules
-from tether.ruling.one_rule import Rule
+from tether.ruling.one_rule import OneRule
 from tether.ruling.rule_results import RulesRecord
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def rules(
 def evaluate_rules(
     mdp: MDP,
     log: Any,
-    rules: Rule | Sequence[Rule],
+    rules: OneRule | Sequence[OneRule],
     *,
     objective: Property | None = None,
     minimise: bool = False,
