@@ -91,7 +91,7 @@ from tether.plan.saved_results import SavedPlan as SavedPlan
 from tether.plan.saved_results import SavedSweep as SavedSweep
 from tether.plan.solution import Solution as Solution
 from tether.plan.sweep import Sweep as Sweep
-from tether.plan.tracked import Tracked as Tracked
+from tether.model.product import Tracked as Tracked
 from tether.plan.typed_plan import TypedSweep as TypedSweep
 from tether.plan.typed_record import TypesOverTime as TypesOverTime
 from tether.plan.unfolded import CounterfactualRows as CounterfactualRows

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from worlds import FEWER, RULES, World, in_package
 
 import tether
-from tether.plan.tracked import Tracked
+from tether.model.product import Tracked
 
 
 def all_points(one, k, m):

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Flags", "Floats", "Ints", "distinct", "places_among", "positions", "read_only", "summed"]
+__all__ = ["Flags", "Floats", "Ints", "distinct", "places_among", "positions", "read_only", "spans", "summed"]
 
 _FEW = 8
 """Numbers are sorted if fewer than one in this many of the possible ones occur; otherwise they are marked."""
@@ -62,6 +62,14 @@ def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
+
+
+def spans(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """The items begin[i], …, end[i] - 1 of each span i, one span after the other, each with its i."""
+    lengths = end - begin
+    owner = np.repeat(np.arange(begin.size), lengths)
+    item: Ints = np.arange(owner.size) + np.repeat(begin - (np.cumsum(lengths) - lengths), lengths)
+    return owner, item
 
 
 def summed(group: Ints, amounts: Floats | Ints, size: int) -> Floats:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, spans
 from tether.model.form import Form
 
 __all__ = ["EditedRows", "ObservedStep", "Rows", "nominal_start", "spans"]
@@ -195,14 +195,6 @@ class Rows(EditedRows):
         possible = np.flatnonzero(probability)
         start = np.searchsorted(possible, first)
         return cls(pairs, start, form.next_state[entry[possible]], probability[possible], strength)
-
-
-def spans(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """The items begin[i], …, end[i] - 1 of each span i, one span after the other, each with its i."""
-    lengths = end - begin
-    owner = np.repeat(np.arange(begin.size), lengths)
-    item: Ints = np.arange(owner.size) + np.repeat(begin - (np.cumsum(lengths) - lengths), lengths)
-    return owner, item
 
 
 def nominal_start(form: Form, pairs: Ints) -> Ints:

@@ -46,6 +46,7 @@ from tether.conditioning.mechanism import Mechanism
 from tether.errors import QueryError
 from tether.model.confidence import Intervals, row_intervals
 from tether.model.model_record import ModelRecord
+from tether.model.product import memory_of
 
 if TYPE_CHECKING:
     from tether._kernels.sets import Observed
@@ -308,8 +309,8 @@ def worth_elsewhere(mdp: ModelRecord, T: int) -> tuple[Floats, Floats]:
 
 
 def has_copies(cf: CounterfactualRecord) -> bool:
-    """Whether states have copies, by what was decided (`tether.plan.tracked`)."""
-    return cf.graph.layers[0].own is not None
+    """Whether states have copies, by what was decided (`tether.plan.tracked`, `tether.model.product`)."""
+    return cf.graph.layers[0].own is not None or memory_of(cf.mdp) is not None
 
 
 def check_gamma(gamma: Any) -> float:

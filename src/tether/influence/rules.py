@@ -8,6 +8,7 @@ from tether.errors import Problem, QueryError
 from tether.influence.one_step import Influence, Support
 from tether.influence.own import TetherRule
 from tether.model.model_record import ModelRecord
+from tether.model.product import model_itself
 
 __all__ = ["NamedRule", "Rule", "make_rule"]
 
@@ -18,7 +19,7 @@ Rule = NamedRule | TetherRule
 def make_rule(rule: Any, influence: Influence, mdp: ModelRecord | None = None) -> Rule:
     """The rule by name, or the user's own, bound to the model; refuses a test that does not go with it."""
     if isinstance(rule, TetherRule):
-        return rule if mdp is None else rule.bound(mdp)
+        return rule if mdp is None else rule.bound(model_itself(mdp))
     if not isinstance(rule, str) or rule not in get_args(NamedRule):
         message = f"rule must be one of {', '.join(map(repr, get_args(NamedRule)))}, not {rule!r}"
         raise QueryError(Problem(message, value=rule, fix="a rule of your own is a tether.TetherRule"))

@@ -1,7 +1,8 @@
 """Properties as PRISM and Storm write them: ``P=? [ F "goal" ]``, ``Pmax=? [ G !"bad" ]``, ``P=? [ x<3 U "goal" ]``.
 
 A set of states is made of labels in quotation marks, of variables of the states' names (``x=2``, ``wet``), of ``true``
-and ``false``, with ``!``, ``&``, ``|``, ``=>`` and parentheses. What else these languages have is refused by its name.
+and ``false``, with ``!``, ``&``, ``|``, ``=>`` and parentheses. Paths are made of sets with F, G, X, U, W and R, bounds
+on the number of steps (``F<=8``, ``G[2,5]``), and the same signs. What else these languages have is refused by its name.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tether._foundation.arrays import Flags
 from tether.errors import Problem, QueryError
+from tether.model.path_formula import ALWAYS, negation
+from tether.model.path_formula import Tree as PathTree
 
 if TYPE_CHECKING:
     from tether.model.model_record import ModelRecord
@@ -28,11 +31,15 @@ _TOKEN = re.compile(
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
-_REFUSED = {"X": "X (next)", "W": "W (weak until)", "R": "R (release)"}
-_OPERATORS = frozenset({"F", "G", "U", *_REFUSED})
+_UNARY = frozenset({("word", "F"), ("word", "G"), ("word", "X")})
+_HEADS = frozenset({"=?", "<", "<=", ">", ">=", "[", "{"})
+_LONGEST = 100_000
+"""The longest bound, in steps."""
+
+_LATEST = 100
+"""The latest step at which a bound may begin."""
 
 Tree = tuple[Any, ...]
-Kind = Literal["reach", "avoid", "until"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -71,19 +78,31 @@ def is_formal(text: str) -> bool:
     return re.match(r"\s*[PRS](?:max|min)?\s*(?:=\s*\?|[<>]|\{)", text) is not None
 
 
-def parse_formal(text: str) -> tuple[Kind, tuple[str | StateFormula, ...]]:
-    """The kind of a property and its sets of states.
+def parse_formal(text: str) -> PathTree:
+    """The formula that a property asks about; see `tether.model.path_formula`.
 
     >>> parse_formal('P=? [ F "goal" & !"pit" ]')
-    ('reach', (<StateFormula: "goal" & !"pit">,))
-    >>> parse_formal('Pmax=? [ G !"died" ]')
-    ('avoid', ('died',))
+    ('until', ('and',), ('set', <StateFormula: "goal" & !"pit">))
+    >>> parse_formal('Pmax=? [ (F<=8 "goal") & G !"died" ]')
+    ('and', ('within', 8, ('until', ('and',), ('set', 'goal'))), ('release', ('or',), ('not set', 'died')))
     """
     return _Parser(text).property()
 
 
+class _Part(NamedTuple):
+    """A part of a property: about one state (``tree`` is that of a `StateFormula`), or about what follows."""
+
+    tree: Tree
+    of_states: bool
+    start: int
+    end: int
+
+
 class _Parser:
-    """Recursive descent; a set ends where no operator of sets follows."""
+    """Recursive descent, with the precedence of PRISM: F, G and X take all that follows up to a U or the end.
+
+    Where PRISM takes nothing, because a path follows an unbracketed ``&`` or ``|``, the operand ends there.
+    """
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
@@ -97,7 +116,7 @@ class _Parser:
             self.tokens.append((kind, found[kind], found.start(kind), found.end()))
             place = found.end()
 
-    def property(self) -> tuple[Kind, tuple[str | StateFormula, ...]]:
+    def property(self) -> PathTree:
         head = self._take()
         if head in ("R", "Rmax", "Rmin", "S"):
             what = "a long-run probability" if head == "S" else "an expected reward"
@@ -116,69 +135,153 @@ class _Parser:
         self._expect("]")
         if self.at < len(self.tokens):
             raise self._error(f"{self._next()!r} follows its end", self._next())
+        if found.of_states:
+            raise self._error("it has no F, G or U: it is about one state, not about an episode", self.text)
+        return found.tree
+
+    def _path(self) -> _Part:
+        """Paths joined by U, W and R; and by &, | and => where an operand ended before one."""
+        found = self._until()
+        while (sign := self._next()) in ("&", "|", "=>"):
+            self.at += 1
+            found = self._joined(sign, found, self._until())
         return found
 
-    def _path(self) -> tuple[Kind, tuple[str | StateFormula, ...]]:
-        word = self._next()
-        if word in ("F", "G"):
+    def _until(self) -> _Part:
+        found = self._set()
+        if (sign := self._next()) in ("U", "W", "R"):
             self.at += 1
-            self._refuse_bound()
-            start = self._place()
-            tree = self._set()
-            self._refuse_paths()
-            if word == "F":
-                return "reach", (self._as_set(tree, start),)
-            inner = tree[1] if tree[0] == "not" else ("not", tree)
-            return "avoid", (self._as_set(inner, start, negated=tree[0] == "not"),)
+            low, high = self._bound()
+            other = self._set(operand=True)
+            one = ALWAYS if found.tree == ("constant", True) else self._as_path(found)
+            two = self._as_path(other)
+            if sign == "U":
+                tree = _later(one, two, low, high)
+            else:  # a W b: b releases (a or b) from holding
+                pair = (two, ("or", one, two)) if sign == "W" else (one, two)
+                tree = negation(_later(negation(pair[0]), negation(pair[1]), low, high))
+            found = _Part(tree, False, found.start, other.end)
+        return found
+
+    def _set(self, *, operand: bool = False) -> _Part:
+        found = self._any(operand)
+        while self._next() == "=>" and not (operand and self._path_follows()):
+            self.at += 1
+            found = self._joined("=>", found, self._any(operand), operand)
+        return found
+
+    def _any(self, operand: bool) -> _Part:
+        found = self._all(operand)
+        while self._next() == "|" and not (operand and self._path_follows()):
+            self.at += 1
+            found = self._joined("|", found, self._all(operand), operand)
+        return found
+
+    def _all(self, operand: bool) -> _Part:
+        found = self._one()
+        while self._next() == "&" and not (operand and self._path_follows()):
+            self.at += 1
+            found = self._joined("&", found, self._one(), operand)
+        return found
+
+    def _path_follows(self) -> bool:
+        """Whether a path without brackets follows the next sign."""
+        at = self.at + 1
+        while at < len(self.tokens) and self.tokens[at][1] == "!":
+            at += 1
+        return at < len(self.tokens) and self.tokens[at][:2] in _UNARY
+
+    def _joined(self, sign: str, one: _Part, other: _Part, operand: bool = False) -> _Part:
+        ends = one.start, other.end
+        if one.of_states and other.of_states:
+            if sign == "=>":
+                return _Part(("or", ("not", one.tree), other.tree), True, *ends)
+            return _Part(("and" if sign == "&" else "or", one.tree, other.tree), True, *ends)
+        if operand:
+            raise self._error(
+                f"{sign} between a set of states and a path after F, G, X or U can be read in two ways", sign,
+                f"put parentheses: (F a) {sign} (F b), or F (a {sign} (F b))",
+            )  # fmt: skip
+        first, second = self._as_path(one), self._as_path(other)
+        if sign == "=>":
+            return _Part(("or", negation(first), second), False, *ends)
+        return _Part(("and" if sign == "&" else "or", first, second), False, *ends)
+
+    def _one(self) -> _Part:
         start = self._place()
-        hold = self._set()
-        kept = self._as_set(hold, start)
-        if self._next() != "U":
-            self._refuse_paths()
-            raise self._error("it has no F, G or U: it is about one state, not about an episode", self.text)
-        self.at += 1
-        self._refuse_bound()
-        start = self._place()
-        goal = self._as_set(self._set(), start)
-        self._refuse_paths()
-        return ("reach", (goal,)) if hold == ("constant", True) else ("until", (kept, goal))
-
-    def _set(self) -> Tree:
-        tree = self._any()
-        while self._next() == "=>":
-            self.at += 1
-            tree = ("or", ("not", tree), self._any())
-        return tree
-
-    def _any(self) -> Tree:
-        tree = self._all()
-        while self._next() == "|":
-            self.at += 1
-            tree = ("or", tree, self._all())
-        return tree
-
-    def _all(self) -> Tree:
-        tree = self._one()
-        while self._next() == "&":
-            self.at += 1
-            tree = ("and", tree, self._one())
-        return tree
-
-    def _one(self) -> Tree:
         if self._next() == "!":
             self.at += 1
-            return ("not", self._one())
+            inner = self._one()
+            tree = ("not", inner.tree) if inner.of_states else negation(inner.tree)
+            return _Part(tree, inner.of_states, start, inner.end)
         if self._next() == "(":
             self.at += 1
-            tree = self._set()
+            inner = self._path()
             self._expect(")")
-            return tree
+            return inner._replace(start=start, end=self._end())
+        if self.at < len(self.tokens) and self.tokens[self.at][:2] in _UNARY:
+            return self._unary()
+        tree = self._state()
+        return _Part(tree, True, start, self._end())
+
+    def _unary(self) -> _Part:
+        start, word = self._place(), self._take()
+        low, high = self._bound()
+        if word == "X" and (low, high) != (0, None):
+            raise self._error("X takes no bound", word, "X is the next step; F<=1 is the next step or now")
+        operand = self._set(operand=True)
+        inner = self._as_path(operand)
+        if word == "X":
+            tree: PathTree = ("next", inner)
+        elif word == "F":
+            tree = _later(ALWAYS, inner, low, high)
+        else:
+            tree = negation(_later(ALWAYS, negation(inner), low, high))
+        return _Part(tree, False, start, operand.end)
+
+    def _bound(self) -> tuple[int, int | None]:
+        """The first and the last step that count after F, G or U; the last is None without a bound."""
+        sign = self._next()
+        if sign == "[":
+            self.at += 1
+            low = self._steps()
+            self._expect(",")
+            high = self._steps()
+            self._expect("]")
+            if low > high:
+                raise self._error("a bound ends before it begins", f"[{low},{high}]")
+            return self._early(low), high
+        if sign not in ("<", "<=", ">", ">=", "="):
+            return 0, None
+        self.at += 1
+        steps = self._steps()
+        if sign == "<" and steps == 0:
+            raise self._error("there is no step before step 0", "<0", "write <=0 for the first state alone")
+        if sign in ("<", "<="):
+            return 0, steps - (sign == "<")
+        low = self._early(steps + (sign == ">"))
+        return low, low if sign == "=" else None
+
+    def _early(self, low: int) -> int:
+        if low > _LATEST:
+            raise self._error(f"a bound begins at step {_LATEST} at the latest", low)
+        return low
+
+    def _steps(self) -> int:
         kind, word = self.tokens[self.at][:2] if self.at < len(self.tokens) else ("", "")
-        if word in _OPERATORS and kind == "word":
-            self._refuse_paths(nested=True)
+        if kind != "number" or not word.isdigit() or int(word) > _LONGEST:
+            fix = "give constants their values: F<=8"
+            raise self._error(f"a bound is a whole number of steps, at most {_LONGEST:,}, not {word!r}", word, fix)
+        self.at += 1
+        return int(word)
+
+    def _state(self) -> Tree:
+        kind, word = self.tokens[self.at][:2] if self.at < len(self.tokens) else ("", "")
         self.at += 1
         if kind == "label":
             return ("label", word[1:-1])
+        if word in ("P", "R", "S", "A", "E") and self._next() in _HEADS:
+            raise self._error(f"{word} within a property is not supported", word, "ask for one probability at a time")
         if kind != "word":
             raise self._error("a set of states is missing" if not word else f"{word!r} is not a set of states", word)
         if word in ("true", "false"):
@@ -192,30 +295,21 @@ class _Parser:
         self.at += 1
         return ("compare", word, sign, number == "true" if kind == "word" else float(number))
 
-    def _as_set(self, tree: Tree, start: int, *, negated: bool = False) -> str | StateFormula:
-        """A label alone stays a label: sentences and figures know it."""
+    def _as_path(self, part: _Part) -> PathTree:
+        """A set as a formula about episodes. A label alone stays a label: sentences and figures know it."""
+        if not part.of_states:
+            return part.tree
+        tree, text = part.tree, self.text[part.start : part.end].strip()
         if tree[0] == "label":
-            return str(tree[1])
-        end = self.tokens[self.at - 1][3]
-        text = self.text[start:end].strip()
-        if negated:
-            text = text[1:].strip()
-        elif tree[0] == "not" and not text.startswith("!"):
-            text = f"!({text})"
-        return StateFormula(tree, text)
+            return ("set", str(tree[1]))
+        if tree[0] == "not" and tree[1][0] == "label":
+            return ("not set", str(tree[1][1]))
+        if tree[0] == "not" and text.startswith("!"):
+            return ("not set", StateFormula(tree[1], text[1:].strip()))
+        return ("set", StateFormula(tree, text))
 
-    def _refuse_bound(self) -> None:
-        if self._next() in ("<", "<=", ">", ">=", "=", "[", "{"):
-            fix = "a property is about all steps of the episode; for its first 8 steps, ask about "
-            fix += "tether.Path(path.states[:9], path.actions[:8])"
-            raise self._error("a bound on the number of steps is not taken", self._next(), fix)
-
-    def _refuse_paths(self, *, nested: bool = False) -> None:
-        word = self._next()
-        if word in _OPERATORS:
-            what = _REFUSED.get(word, f"{word} within a set of states or after another path" if nested else word)
-            fix = "a property is one of F, G and U over sets of states"
-            raise self._error(f"{what} is not supported: properties are not nested or joined", word, fix)
+    def _end(self) -> int:
+        return self.tokens[self.at - 1][3]
 
     def _next(self) -> str:
         return self.tokens[self.at][1] if self.at < len(self.tokens) else ""
@@ -236,6 +330,16 @@ class _Parser:
 
     def _error(self, what: str, value: Any, fix: str = "") -> QueryError:
         return QueryError(Problem(f"the property {self.text!r}: {what}", value=value, fix=fix))
+
+
+def _later(hold: PathTree, goal: PathTree, low: int, high: int | None) -> PathTree:
+    """An until whose goal counts from step ``low`` to step ``high``; ``hold`` is needed before."""
+    tree: PathTree = ("until", hold, goal)
+    if high is not None:
+        tree = ("within", high - low, tree)
+    for _ in range(low):
+        tree = ("next", tree) if hold == ALWAYS else ("and", hold, ("next", tree))
+    return tree
 
 
 def _mask(tree: Tree, mdp: ModelRecord) -> Flags:

@@ -1,0 +1,92 @@
+"""The episode that a property is asked about: its first steps, and with states that remember what remains.
+
+A property within n steps is a question about the first n steps of the episode alone: T is then n. A formula
+(`tether.model.path_formula`) is asked of the product of the model with its automaton (`tether.model.product`). There it
+is decided by sets of states, as any property is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from tether._foundation.arrays import Ints
+from tether.conditioning.counterfactual_record import CounterfactualRecord, cached_with
+from tether.influence.advisable import Advisable
+from tether.model.model_record import ModelRecord
+from tether.model.path_formula import automaton
+from tether.model.product import memory_of, product_model
+from tether.model.properties import Property
+from tether.model.property_words import as_formal
+from tether.model.state_sets import mask_of
+from tether.observation.path import Path
+
+__all__ = ["carried_advice", "in_question", "remembering"]
+
+_Kind = TypeVar("_Kind", bound=CounterfactualRecord)
+_Model = TypeVar("_Model", bound=ModelRecord)
+
+_LONGEST = 10**9
+"""No episode has so many steps."""
+
+
+def in_question(cf: _Kind, objective: Property | None) -> tuple[_Kind, Property | None]:
+    """The episode as far as a property is about it, and the property as it is decided there."""
+    if objective is None:
+        return cf, None
+    steps = cf.T if cf.after is None else cf.after.until
+    about = objective.about_steps
+    if about is not None:
+        about = max(about, 1)
+        cf = cached_with(cf, ("first steps", about), lambda: _first_steps(cf, about))
+        steps = about if steps is None else min(about, steps)
+    asked = objective.of_cut(_LONGEST if steps is None else steps)
+    if not asked.remembers:
+        return cf, asked
+    return cached_with(cf, ("remembers", asked.cut), lambda: _carried(cf, asked)), asked
+
+
+def remembering(mdp: _Model, objective: Property, starts: Ints) -> _Model:
+    """The product of a model with what remains of a formula, from some first states."""
+    masks = {given: mask_of(mdp, f"{objective}", given) for given in objective.sets}
+    return product_model(mdp, objective.cut, automaton(objective.cut, masks, as_formal), starts)
+
+
+def carried_advice(cf: CounterfactualRecord, advisable: Advisable | None) -> Advisable | None:
+    """What may be advised, for the pairs of a product."""
+    memory = memory_of(cf.mdp)
+    if advisable is None or memory is None or advisable.pair_of is not None:
+        return advisable
+    return replace(advisable, pair_of=memory.pair)
+
+
+def _first_steps(cf: _Kind, steps: int) -> _Kind:
+    """The question about the first steps of an episode; the same where it has no more."""
+    after = cf.after
+    if steps > cf.T:
+        if after is None or (after.until is not None and after.until <= steps):
+            return cf
+        return type(cf).again(cf.mdp, cf.path, cf.mechanism, replace(after, until=steps))
+    if steps == cf.T and after is None:
+        return cf
+    path = cf.path
+    rewards = None if path.rewards is None else path.rewards[:steps]
+    outcome = path.outcome if steps == cf.T else None
+    first = Path(path.states[: steps + 1], path.actions[:steps], rewards, outcome)
+    return type(cf).again(cf.mdp, first, cf.mechanism, None)
+
+
+def _carried(cf: _Kind, objective: Property) -> _Kind:
+    """The episode in the product with what remains of a formula."""
+    if memory_of(cf.mdp) is not None:  # of another formula: not asked together
+        return cf
+    seen = cf.observation.states
+    product = remembering(cf.mdp, objective, seen[:1])
+    memory = memory_of(product)
+    assert memory is not None
+    states = memory.follow(np.asarray(seen, np.int64))
+    names = [product.states[int(s)] for s in states if s >= 0]
+    path = Path(names, cf.path.actions, cf.path.rewards, cf.path.outcome)
+    return type(cf).again(product, path, cf.mechanism, cf.after)
