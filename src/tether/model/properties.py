@@ -271,7 +271,8 @@ def _tree_of(kind: Kind, sets: tuple[Given, ...], within: int | None) -> Tree:
 
 def _joined(kind: str, one: Property, other: Property) -> Tree:
     parts = [part for each in (one.tree, other.tree) for part in (each[1:] if each[0] == kind else (each,))]
-    return (kind, *dict.fromkeys(parts))
+    distinct = tuple(dict.fromkeys(parts))
+    return distinct[0] if len(distinct) == 1 else (kind, *distinct)
 
 
 def _steps(kind: str, within: Any) -> int:

@@ -10,9 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
-import numpy as np
-
-from tether._foundation.arrays import Ints
+from tether._foundation.arrays import Ints, read_only
 from tether.conditioning.counterfactual_record import CounterfactualRecord, cached_with
 from tether.influence.advisable import Advisable
 from tether.model.model_record import ModelRecord
@@ -21,9 +19,9 @@ from tether.model.product import memory_of, product_model
 from tether.model.properties import Property
 from tether.model.property_words import as_formal
 from tether.model.state_sets import mask_of
-from tether.observation.path import Path
+from tether.observation.path import Observation, Path
 
-__all__ = ["carried_advice", "in_question", "remembering"]
+__all__ = ["carried_advice", "in_question", "observed_in_question", "remembering"]
 
 _Kind = TypeVar("_Kind", bound=CounterfactualRecord)
 _Model = TypeVar("_Model", bound=ModelRecord)
@@ -82,11 +80,32 @@ def _carried(cf: _Kind, objective: Property) -> _Kind:
     """The episode in the product with what remains of a formula."""
     if memory_of(cf.mdp) is not None:  # of another formula: not asked together
         return cf
-    seen = cf.observation.states
-    product = remembering(cf.mdp, objective, seen[:1])
-    memory = memory_of(product)
-    assert memory is not None
-    states = memory.follow(np.asarray(seen, np.int64))
-    names = [product.states[int(s)] for s in states if s >= 0]
+    product, seen = _with_memory(cf.mdp, cf.observation, objective)
+    names = [product.states[int(s)] for s in seen.states if s >= 0]
     path = Path(names, cf.path.actions, cf.path.rewards, cf.path.outcome)
     return type(cf).again(product, path, cf.mechanism, cf.after)
+
+
+def observed_in_question(
+    mdp: _Model, seen: Observation, objective: Property | None
+) -> tuple[_Model, Observation, Property | None]:
+    """A model, an episode and a property as they are asked about without an observation."""
+    if objective is None:
+        return mdp, seen, None
+    about = objective.about_steps
+    if about is not None and about < seen.T:
+        about = max(about, 1)
+        rewards = None if seen.rewards is None else seen.rewards[:about]
+        seen = Observation(seen.states[: about + 1], seen.actions[:about], seen.pairs[:about], rewards)
+    asked = objective.of_cut(_LONGEST if about is None else max(about, seen.T))
+    return (*_with_memory(mdp, seen, asked), asked) if asked.remembers else (mdp, seen, asked)
+
+
+def _with_memory(mdp: _Model, seen: Observation, objective: Property) -> tuple[_Model, Observation]:
+    product = remembering(mdp, objective, seen.states[:1])
+    memory = memory_of(product)
+    assert memory is not None
+    states = memory.follow(seen.states)
+    first, before = product.form.pair_start, mdp.form.pair_start
+    pairs = first[states[:-1]] + seen.pairs - before[seen.states[:-1]]
+    return product, Observation(read_only(states), seen.actions, read_only(pairs), seen.rewards)

@@ -1,0 +1,144 @@
+"""Properties that are remembered on the way, and bounds: against their meaning on paths, and worlds that remember."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from deciding import best_by_recursion, best_of_all, count_policies, size
+from enumerate import Law, tables
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from remembering import Kept, Remembering, asked_formulas, formulas, now
+from worlds import FEWER, RULES, in_package, worlds
+
+import tether
+from tether.model.path_formula import automaton, negation
+from tether.model.properties import parse_property
+from tether.model.property_words import as_formal
+
+NEAR = {"abs": 1e-12, "rel": 1e-9}
+LETTERS = "abcd"
+ATOMS = [now('"a"', {"a"}), now('"b"', {"b"}), now('("a" | "c")', {"a", "c"}), now("true", set(LETTERS))]
+
+
+def holds(tree, path):
+    """Whether an automaton accepts a path."""
+    masks = {given: np.array([is_in(given, s) for s in LETTERS]) for given in parsed_sets(tree)}
+    made = automaton(tree, masks, as_formal)
+    memory = made.first
+    for s in path:
+        memory = int(made.after[memory, LETTERS.index(s)])
+    return bool(made.holds[memory])
+
+
+def parsed_sets(tree):
+    from tether.model.path_formula import sets_of
+
+    return sets_of(tree)
+
+
+def is_in(given, s):
+    if isinstance(given, str):
+        return given == s
+    return {'("a" | "c")': s in "ac", "true": True}.get(given.text, None) if given.text in ("true",) else s in "ac"
+
+
+@given(formulas(ATOMS), st.lists(st.sampled_from(LETTERS), min_size=1, max_size=7))
+def test_formulas_mean_what_they_say(said, path):
+    """Of every path, and its negation the opposite."""
+    try:
+        tree = parse_property(f"P=? [ {said.text} ]").tree
+    except tether.QueryError as error:
+        assert "it has no F, G or U" in str(error)
+        return
+    assert holds(tree, path) == said.means(path, 0)
+    assert holds(negation(tree), path) == (not said.means(path, 0))
+
+
+def sweep(one, **options):
+    cf = one.conditioned()
+    return cf.sweep(rule=one.rule, influence=in_package(one.criterion), objective=one.objective, **options)
+
+
+@FEWER
+@given(asked_formulas(RULES, max_states=4, max_actions=2, max_steps=3, widest=2), st.booleans())
+def test_the_best_of_all_policies(one, minimise):
+    assume(count_policies(one) <= 2000)
+    table = sweep(one, minimise=minimise)
+    assert table.values == pytest.approx(best_of_all(one, minimise), **NEAR)
+    assert table.observed_value == pytest.approx(one.observed(), **NEAR)
+    if one.rule != "assured":
+        assert table.sizes.tolist() == [size(one, one.hits, k) for k in table.ks]
+
+
+@FEWER
+@given(asked_formulas(RULES), st.booleans(), st.data())
+def test_one_plan_in_a_larger_world(one, minimise, data):
+    T = one.world.T
+    k, m = data.draw(st.integers(1, T + 1)), data.draw(st.integers(0, T))
+    options = {"rule": one.rule, "influence": in_package(one.criterion), "objective": one.objective}
+    plan = one.conditioned().plan(k, m, minimise=minimise, **options)
+    assert plan.value == pytest.approx(best_by_recursion(one, k, m, minimise), **NEAR)
+    assert plan.evaluate().value == pytest.approx(plan.value, **NEAR)
+    assert followed(one, plan) == pytest.approx(plan.value, **NEAR)
+
+
+def followed(one, plan):
+    """The probability under a plan, asked for each action by the state and what remains."""
+    world, names = one.world.plain, plan.cf.mdp.states
+
+    def go(t, s, name, node, c, run):
+        if t == world.T or one.decides(node):
+            assert t == world.T or plan.action(t, name, c, uninfluenced=run) is None
+            return float(one.holds([node]))
+        a = plan.action(t, name, c, uninfluenced=run)
+        left, after = c - one.world.changed(t, node, a), 0 if (node, a) in one.hits[t] else run + 1
+        rows = zip(*plan.cf.row(t, name, a), strict=True)
+        onward = [(j, p) for j, p in rows]
+        assert {j.state: p for j, p in onward} == pytest.approx(world.rows[t][s, a], **NEAR)
+        return math.fsum(
+            p * go(t + 1, j.state, j, (j.state, one.world.read(node[1], j.state)), left, after) for j, p in onward
+        )
+
+    first = plan.cf.path.states[0]
+    assert first in names
+    return go(0, first.state, first, one.world.path.states[0], plan.m, 0)
+
+
+@FEWER
+@given(worlds(), st.data())
+def test_within_n_steps_is_about_the_first_n(world, data):
+    """A bound is the question about the first steps alone; in formulas too, if all of it is bounded."""
+    some = data.draw(st.lists(st.sampled_from(world.states), min_size=1, unique=True))
+    assume(world.path.states[0] not in some)
+    n, rule = data.draw(st.integers(1, world.T)), data.draw(st.sampled_from(RULES))
+    cf, path = world.conditioned(), world.path
+    cut = tether.counterfactual(cf.mdp, tether.Path(path.states[: n + 1], path.actions[:n]), cf.mechanism)
+    for bounded, without in (
+        (tether.reach(some, within=n), tether.reach(some)),
+        (tether.avoid(some, within=n), tether.avoid(some)),
+        (~tether.reach(some, within=n), tether.avoid(some)),
+        (tether.until(world.states, some, within=n), tether.reach(some)),
+    ):
+        expected, found = cut.sweep(rule=rule, objective=without), cf.sweep(rule=rule, objective=bounded)
+        assert found.values.tolist() == expected.values.tolist()
+        assert found.sizes.tolist() == expected.sizes.tolist()
+
+
+@FEWER
+@given(asked_formulas(("definition",)), st.data())
+def test_a_policy_is_evaluated_for_a_formula(one, data):
+    plain = one.world.plain
+    table = data.draw(tables(plain, mixed=True))
+    law = Law(plain, lambda so_far: table[so_far.t, so_far.states[-1]])
+    outlook = one.conditioned().evaluate(table, objective=one.objective)
+
+    def nodes(states):
+        memory, found = one.world.kept.first, []
+        for s in states:
+            memory = one.world.read(memory, s)
+            found.append((s, memory))
+        return found
+
+    assert outlook.value == pytest.approx(law.mean(lambda ep: one.holds(nodes(ep.states))), **NEAR)
