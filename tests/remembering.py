@@ -286,4 +286,3 @@ def asked_formulas(draw: st.DrawFn, rules: tuple[str, ...], **sizes: Any) -> Ask
     one = AskedFormula(world, rule, draw(criteria_for(rule)), {"A": A, "B": B})
     assume(not one.decides(world.path.states[0]))
     return one
-

@@ -68,6 +68,7 @@ from tether.model.counts import Counts as Counts
 from tether.model.counts import Pooling as Pooling
 from tether.model.learned import Learned as Learned
 from tether.model.names import Names as Names
+from tether.model.names import Tracked as Tracked
 from tether.model.practice import Advantage as Advantage
 from tether.model.practice import Practice as Practice
 from tether.model.properties import Property as Property
@@ -91,7 +92,6 @@ from tether.plan.saved_results import SavedPlan as SavedPlan
 from tether.plan.saved_results import SavedSweep as SavedSweep
 from tether.plan.solution import Solution as Solution
 from tether.plan.sweep import Sweep as Sweep
-from tether.model.product import Tracked as Tracked
 from tether.plan.typed_plan import TypedSweep as TypedSweep
 from tether.plan.typed_record import TypesOverTime as TypesOverTime
 from tether.plan.unfolded import CounterfactualRows as CounterfactualRows

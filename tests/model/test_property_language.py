@@ -99,7 +99,7 @@ def test_and_binds_more_than_or(mdp):
         ('P=? [ F>=5000 "goal" ]', "a bound begins at step 100 at the latest"),
         ('P=? [ X<=2 "goal" ]', "X takes no bound; X is the next step"),
         ('P=? [ F wet & (G "goal") ]', r"& between a set of states and a path .* two ways; put parentheses"),
-        ('P=? [ F P>0.5 [ F wet ] ]', "P within a property is not supported"),
+        ("P=? [ F P>0.5 [ F wet ] ]", "P within a property is not supported"),
         ('Pmin=? [ F "goal" ]', "minimise=True, --minimise"),
         ('P>=0.5 [ F "goal" ]', "a bound on the probability"),
         ("R=? [ C<=8 ]", "an expected reward is not a property; leave the objective out"),

@@ -335,8 +335,8 @@ def model_set(
     """
     if has_copies(cf):
         raise QueryError(
-            "the states of this plan remember whether a property was decided (tether.records.Tracked); sets of causal "
-            "models do not support this: ask about a plan without the limit"
+            "the states of this question remember what was met before (tether.records.Tracked); sets of causal "
+            "models do not support this: ask about tether.reach, avoid or until alone, and without a limit"
         )
     if assume not in get_args(Assumption):
         known = ", ".join(map(repr, get_args(Assumption)))

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -191,37 +192,77 @@ def _progress(left: _Left, letter: frozenset[Any]) -> _Left:
 
 def _after(tree: Tree, letter: frozenset[Any]) -> _Left:
     """What remains of a formula after a state that is in the sets of ``letter``."""
-    kind, *parts = tree
-    if kind in ("set", "not set"):
-        return _MET if (parts[0] in letter) == (kind == "set") else _FAILED
-    if kind == "and":
-        return _all(_after(part, letter) for part in parts)
-    if kind == "or":
-        return _any(_after(part, letter) for part in parts)
-    if kind in ("next", "weak next"):
-        same = "until" if kind == "next" else "release"  # what these say of an episode without a next state
-        later = parts[0] if parts[0][0] == same else ("then" if kind == "next" else "if any", parts[0])
-        return frozenset([frozenset([later])])
-    if kind in ("then", "if any"):  # there is a next state: it was read now
-        return _after(parts[0], letter)
-    if kind == "within":
-        inner = parts[1] if isinstance(parts[1], frozenset) else frozenset([frozenset([parts[1]])])
-        found = _progress(inner, letter)
-        if found in (_MET, _FAILED):
-            return found
-        if parts[0] == 0:
-            return _MET if _ends_well(found) else _FAILED
-        return frozenset([frozenset([("within", parts[0] - 1, found)])])
-    one, other, again = _after(parts[0], letter), _after(parts[1], letter), frozenset([frozenset([tree])])
-    if kind == "until":
-        return _any([other, _all([one, again])])
-    return _all([other, _any([one, again])])
+    return _AFTER[tree[0]](tree, letter)
+
+
+def _after_set(tree: Tree, letter: frozenset[Any]) -> _Left:
+    return _MET if (tree[1] in letter) == (tree[0] == "set") else _FAILED
+
+
+def _after_parts(tree: Tree, letter: frozenset[Any]) -> _Left:
+    each = (_after(part, letter) for part in tree[1:])
+    return _all(each) if tree[0] == "and" else _any(each)
+
+
+def _after_next(tree: Tree, _letter: frozenset[Any]) -> _Left:
+    same = "until" if tree[0] == "next" else "release"  # what these say of an episode without a next state
+    later = tree[1] if tree[1][0] == same else ("then" if tree[0] == "next" else "if any", tree[1])
+    return _alone(later)
+
+
+def _after_last(tree: Tree, letter: frozenset[Any]) -> _Left:
+    """There is a next state: it was read now."""
+    return _after(tree[1], letter)
+
+
+def _after_within(tree: Tree, letter: frozenset[Any]) -> _Left:
+    steps, inner = tree[1:]
+    found = _progress(inner if isinstance(inner, frozenset) else _alone(inner), letter)
+    if found in (_MET, _FAILED):
+        return found
+    if steps == 0:
+        return _MET if _ends_well(found) else _FAILED
+    return _alone(("within", steps - 1, found))
+
+
+def _after_until(tree: Tree, letter: frozenset[Any]) -> _Left:
+    one, other = _after(tree[1], letter), _after(tree[2], letter)
+    if tree[0] == "until":
+        return _any([other, _all([one, _alone(tree)])])
+    return _all([other, _any([one, _alone(tree)])])
+
+
+def _alone(tree: Tree) -> _Left:
+    return frozenset([frozenset([tree])])
+
+
+_AFTER: dict[str, Callable[[Tree, frozenset[Any]], _Left]] = {
+    "set": _after_set, "not set": _after_set, "and": _after_parts, "or": _after_parts, "next": _after_next,
+    "weak next": _after_next, "then": _after_last, "if any": _after_last, "within": _after_within,
+    "until": _after_until, "release": _after_until,
+}  # fmt: skip
 
 
 def _any(each: Iterable[_Left]) -> _Left:
     """Alternatives together, without those that another one makes superfluous."""
-    every = frozenset[frozenset[Tree]]().union(*each)
-    return frozenset(one for one in every if not any(other < one for other in every))
+    every = {_reduced(one) for left in each for one in left}
+    said = {one: one.union(*map(_implied, one)) for one in every}
+    return frozenset(one for one in every if not any(other <= said[one] for other in every if other != one))
+
+
+def _reduced(one: frozenset[Tree]) -> frozenset[Tree]:
+    """Formulas that all hold, without those that another one of them implies."""
+    implied = frozenset[Tree]().union(*map(_implied, one))
+    return one - implied if implied else one
+
+
+@lru_cache(maxsize=10_000)
+def _implied(tree: Tree) -> frozenset[Tree]:
+    """What one after the other implies: ``F (a & X F b)`` that b comes, too."""
+    if tree[:2] == ("until", ALWAYS) and tree[2][0] == "and":
+        later = [part[1] for part in tree[2][1:] if part[0] == "next" and part[1][:2] == ("until", ALWAYS)]
+        return frozenset(later).union(*map(_implied, later))
+    return frozenset()
 
 
 def _all(each: Iterable[_Left]) -> _Left:
@@ -248,34 +289,33 @@ def _holds_of_nothing(tree: Tree) -> bool:
 def text_of(tree: Tree, name: Callable[[Any], str]) -> str:
     """A formula as PRISM and Storm write it; ``name`` says how a set of states is written.
 
-    >>> text_of(("and", ("within", 8, ("until", ALWAYS, ("set", "goal"))), ("release", NEVER, ("not set", "pit"))), repr)
+    >>> goal, pit = ("until", ALWAYS, ("set", "goal")), ("release", NEVER, ("not set", "pit"))
+    >>> text_of(("and", ("within", 8, goal), pit), repr)
     "(F<=8 'goal') & (G !'pit')"
     """
     kind, *parts = tree
-    if kind in ("set", "not set"):
-        return f"{'!' if kind == 'not set' else ''}{name(parts[0])}"
     if tree in (ALWAYS, NEVER):
         return "true" if tree == ALWAYS else "false"
     if kind in ("and", "or"):
         return f" {'&' if kind == 'and' else '|'} ".join(_within_brackets(part, name, kind) for part in parts)
-    if kind in ("next", "weak next"):
-        return f"X {_within_brackets(parts[0], name)}" if kind == "next" else f"!X !{_within_brackets(parts[0], name)}"
-    if kind in ("then", "if any"):
-        return _within_brackets(parts[0], name)
-    bound = ""
-    if kind == "within":
-        bound, inner = f"<={parts[0]}", parts[1]
-        if isinstance(inner, frozenset):
-            inner = _as_tree(inner)
-        if inner[0] not in ("until", "release"):
-            return f"({text_of(inner, name)}) within {parts[0]}"
-        kind, *parts = inner
-    if kind == "until" and parts[0] == ALWAYS:
-        return f"F{bound} {_within_brackets(parts[1], name)}"
-    if kind == "release" and parts[0] == NEVER:
-        return f"G{bound} {_within_brackets(parts[1], name)}"
-    sign = "U" if kind == "until" else "R"
-    return f"{_within_brackets(parts[0], name)} {sign}{bound} {_within_brackets(parts[1], name)}"
+    if kind != "within":
+        return _temporal_text(tree, name)
+    inner = _as_tree(parts[1]) if isinstance(parts[1], frozenset) else parts[1]
+    if inner[0] not in ("until", "release"):
+        return f"({text_of(inner, name)}) within {parts[0]}"
+    return _temporal_text(inner, name, f"<={parts[0]}")
+
+
+def _temporal_text(tree: Tree, name: Callable[[Any], str], bound: str = "") -> str:
+    kind, *parts = tree
+    if kind in ("set", "not set"):
+        return f"{'!' if kind == 'not set' else ''}{name(parts[0])}"
+    last = _within_brackets(parts[-1], name)
+    if len(parts) == 1:
+        return {"next": "X ", "weak next": "!X !"}.get(kind, "") + last
+    if parts[0] == (ALWAYS if kind == "until" else NEVER):
+        return f"{'F' if kind == 'until' else 'G'}{bound} {last}"
+    return f"{_within_brackets(parts[0], name)} {'U' if kind == 'until' else 'R'}{bound} {last}"
 
 
 def _within_brackets(tree: Tree, name: Callable[[Any], str], outer: str = "") -> str:

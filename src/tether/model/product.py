@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from tether._foundation.arrays import Flags, Ints, read_only, spans
 from tether.errors import Problem
 from tether.model.form import Form, Rewards, all_pair_states
 from tether.model.labels import LabelSets
-from tether.model.names import Names
+from tether.model.names import Names, Tracked
 from tether.model.path_formula import Automaton, Tree
 
 if TYPE_CHECKING:
@@ -31,31 +31,7 @@ if TYPE_CHECKING:
 
 _Kind = TypeVar("_Kind", bound="ModelRecord")
 
-__all__ = ["Memory", "Tracked", "memory_of", "model_itself", "product_model", "remembered_by"]
-
-
-class Tracked(NamedTuple):
-    """The name of a state together with the status of a property.
-
-    Attributes
-    ----------
-    state : hashable
-        The state's own name.
-    status : str
-        "open", "holds" or "fails": whether the property is decided, and how. Of a formula, what remains to be met.
-
-    Examples
-    --------
-    >>> import tether
-    >>> mdp = tether.MDP.from_arrays([[[0, 1], [1, 0]], [[1, 0], [0, 1]]], [[1, 0], [0, 0]], actions=["go", "stay"])
-    >>> cf = tether.counterfactual(mdp, tether.Path([0, 0, 0], ["stay", "stay"]))
-    >>> front = cf.pareto(k=3, m=2, against=tether.reach([1]))
-    >>> front.points[0].plan.cf.mdp.states[3]  # state 1 can be left: that it was reached has to be remembered
-    Tracked(state=1, status='holds')
-    """
-
-    state: Any
-    status: str
+__all__ = ["Memory", "memory_of", "model_itself", "product_model", "remembered_by"]
 
 
 @dataclass(frozen=True, eq=False)

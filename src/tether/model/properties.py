@@ -19,20 +19,28 @@ from __future__ import annotations
 
 import operator
 import shlex
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-import numpy as np
-
-from tether._foundation.arrays import Flags, Ints
+from tether._foundation.arrays import Flags
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import Displayed
 from tether._foundation.words import counted
 from tether.errors import Problem, QueryError
-from tether.model.path_formula import ALWAYS, NEVER, Tree, negation, one_after_other, sets_of, shortened, steps_looked_at, text_of
+from tether.model.path_formula import (
+    ALWAYS,
+    NEVER,
+    Tree,
+    negation,
+    one_after_other,
+    sets_of,
+    shortened,
+    steps_looked_at,
+    text_of,
+)
 from tether.model.product import remembered_by
 from tether.model.property_language import StateFormula, is_formal, parse_formal
 from tether.model.property_words import as_formal, as_text, in_words, said
@@ -58,6 +66,7 @@ Kind = Literal["reach", "avoid", "until", "formula"]
 Given = str | tuple[Any, ...] | StateFormula | Callable[[Any], bool]
 
 _ARGUMENTS: dict[Kind, tuple[str, ...]] = {"reach": ("goal",), "avoid": ("bad",), "until": ("hold", "goal")}
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decided:
@@ -163,7 +172,7 @@ class Property(Displayed):
         """That it does not hold, in words: "died is reached"."""
         limit = "" if self.within is None else f" within {counted(self.within, 'step')}"
         if self.kind == "formula":
-            return f"it is not so that {self.in_words}"
+            return said(negation(self.tree), failed=True)
         words = [in_words(given) for given in self.sets]
         if self.kind == "avoid":
             return f"{words[0]} is reached{limit}"
@@ -205,8 +214,7 @@ class Property(Displayed):
             fix = "ask about the first steps: tether.Path(path.states[:n + 1], path.actions[:n])"
             raise QueryError(Problem(message, value=str(self), fix=fix, argument="objective"))
         masks = [
-            mask_of(mdp, f"{self}: {name}", given)
-            for name, given in zip(_ARGUMENTS[self.kind], self.sets, strict=True)
+            mask_of(mdp, f"{self}: {name}", given) for name, given in zip(_ARGUMENTS[self.kind], self.sets, strict=True)
         ]
         if self.kind == "avoid":
             return Decided(masks[0], ~masks[0])
@@ -400,7 +408,9 @@ def parse_property(text: str) -> Property:
 
 def _part(words: list[str]) -> Property | None:
     """``reach A``, ``A then B``, ``avoid A within 8``; None where it is none of these."""
-    within, words = (int(words[-1]), words[:-2]) if words[-2:-1] == ["within"] and words[-1].isdigit() else (None, words)
+    within, words = (
+        (int(words[-1]), words[:-2]) if words[-2:-1] == ["within"] and words[-1].isdigit() else (None, words)
+    )
     goals = words[1:] if words[:1] == ["reach"] else words
     if "then" in goals and all((word == "then") == (i % 2 == 1) for i, word in enumerate(goals)) and len(goals) % 2:
         first = reach(goals[0])

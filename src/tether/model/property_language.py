@@ -2,7 +2,8 @@
 
 A set of states is made of labels in quotation marks, of variables of the states' names (``x=2``, ``wet``), of ``true``
 and ``false``, with ``!``, ``&``, ``|``, ``=>`` and parentheses. Paths are made of sets with F, G, X, U, W and R, bounds
-on the number of steps (``F<=8``, ``G[2,5]``), and the same signs. What else these languages have is refused by its name.
+on the number of steps (``F<=8``, ``G[2,5]``), and the same signs; ``(…) within 8`` is about the next 8 steps alone,
+and no part of these languages. What else they have is refused by its name.
 """
 
 from __future__ import annotations
@@ -218,6 +219,9 @@ class _Parser:
             self.at += 1
             inner = self._path()
             self._expect(")")
+            if not inner.of_states and self._next() == "within":
+                self.at += 1
+                inner = inner._replace(tree=("within", self._steps(), inner.tree))
             return inner._replace(start=start, end=self._end())
         if self.at < len(self.tokens) and self.tokens[self.at][:2] in _UNARY:
             return self._unary()

@@ -8,7 +8,7 @@ from typing import Any
 from tether._foundation.words import counted
 from tether.model.labels import name_text
 from tether.model.names import name_list
-from tether.model.path_formula import ALWAYS, NEVER, Tree, one_after_other, text_of
+from tether.model.path_formula import ALWAYS, NEVER, Tree, negation, one_after_other, text_of
 from tether.model.property_language import StateFormula
 
 __all__ = ["as_formal", "as_text", "in_words", "said"]
@@ -17,27 +17,37 @@ _NAMED = 3
 """How many states of a set are named in words; more are counted."""
 
 
-def said(tree: Tree) -> str:
-    """A formula as a clause."""
+def said(tree: Tree, *, failed: bool = False) -> str:
+    """A formula as a clause; ``failed``: as the failure of its negation."""
     kind, *parts = tree
+    if failed and not (kind in ("and", "or") and all(_is_simple(part) for part in parts)):
+        return f"it is not so that {said(negation(tree))}"
     if kind == "within":
         text = said(parts[1])
-        return f"{text}{',' if ' ' in text and ' and ' in text else ''} within {counted(parts[0], 'step')}"
+        return f"{text}{',' if ' and ' in text else ''} within {counted(parts[0], 'step')}"
     if kind in ("and", "or") and len(parts) > 1:
         return f" {kind} ".join(said(part) for part in parts)
-    if kind == "until" and parts[1][0] == "set":
-        goal = f"{in_words(parts[1][1])} is reached"
-        if parts[0] == ALWAYS:
-            return goal
-        if parts[0][0] == "set":
-            return f"{goal} with {in_words(parts[0][1])} until then"
-    if kind == "until" and parts[0] == ALWAYS and one_after_other(tree, tree) is not None:
-        first, later = parts[1][1:]
-        after = said(later[1]).replace(" is reached", "", 1)
-        return f"{in_words(first[1])} is reached and later {after}"
+    return _said_of_sets(kind, parts) or text_of(tree, as_formal)
+
+
+def _said_of_sets(kind: str, parts: list[Tree]) -> str:
+    """``goal is reached``, and the like; empty where a formula is not of that form."""
     if kind == "release" and parts[0] == NEVER and parts[1][0] == "not set":
         return f"{in_words(parts[1][1])} is avoided"
-    return text_of(tree, as_formal)
+    if kind == "until" and parts[1][0] == "set" and parts[0] == ALWAYS:
+        return f"{in_words(parts[1][1])} is reached"
+    if kind == "until" and parts[1][0] == "set" and parts[0][0] == "set":
+        return f"{in_words(parts[1][1])} is reached with {in_words(parts[0][1])} until then"
+    if kind == "until" and one_after_other((kind, *parts), (kind, *parts)) is not None:
+        first, later = parts[1][1:]
+        return f"{in_words(first[1])} is reached and later {said(later[1]).replace(' is reached', '', 1)}"
+    return ""
+
+
+def _is_simple(tree: Tree) -> bool:
+    """Whether a formula says that a set is reached, or avoided."""
+    kind, *parts = tree[2] if tree[0] == "within" else tree
+    return (kind, parts[0]) in (("until", ALWAYS), ("release", NEVER)) and parts[1][0] in ("set", "not set")
 
 
 def as_formal(given: Any) -> str:

@@ -17,11 +17,12 @@ from tether.model.model_record import ModelRecord
 from tether.model.path_formula import automaton
 from tether.model.product import memory_of, product_model
 from tether.model.properties import Property
+from tether.model.property_language import StateFormula
 from tether.model.property_words import as_formal
 from tether.model.state_sets import mask_of
 from tether.observation.path import Observation, Path
 
-__all__ = ["carried_advice", "in_question", "observed_in_question", "remembering"]
+__all__ = ["carried_advice", "in_question", "observed_in_question", "plain_in_question", "remembering"]
 
 _Kind = TypeVar("_Kind", bound=CounterfactualRecord)
 _Model = TypeVar("_Model", bound=ModelRecord)
@@ -48,8 +49,25 @@ def in_question(cf: _Kind, objective: Property | None) -> tuple[_Kind, Property 
 
 def remembering(mdp: _Model, objective: Property, starts: Ints) -> _Model:
     """The product of a model with what remains of a formula, from some first states."""
-    masks = {given: mask_of(mdp, f"{objective}", given) for given in objective.sets}
+    if memory_of(mdp) is not None:  # it remembers already: this formula, or another one that is not asked with it
+        return mdp
+    masks = {
+        given: given.on(mdp) if isinstance(given, StateFormula) else mask_of(mdp, f"{objective}", given)
+        for given in objective.sets
+    }
     return product_model(mdp, objective.cut, automaton(objective.cut, masks, as_formal), starts)
+
+
+def plain_in_question(
+    mdp: _Model, objective: Property | None, steps: int, starts: Ints
+) -> tuple[_Model, Property | None, int]:
+    """A model, a property and a number of steps as they are asked about from some first states."""
+    if objective is None:
+        return mdp, None, steps
+    about = objective.about_steps
+    steps = steps if about is None else min(steps, max(about, 1))
+    asked = objective.of_cut(steps)
+    return (remembering(mdp, asked, starts) if asked.remembers else mdp), asked, steps
 
 
 def carried_advice(cf: CounterfactualRecord, advisable: Advisable | None) -> Advisable | None:
@@ -78,7 +96,7 @@ def _first_steps(cf: _Kind, steps: int) -> _Kind:
 
 def _carried(cf: _Kind, objective: Property) -> _Kind:
     """The episode in the product with what remains of a formula."""
-    if memory_of(cf.mdp) is not None:  # of another formula: not asked together
+    if memory_of(cf.mdp) is not None:
         return cf
     product, seen = _with_memory(cf.mdp, cf.observation, objective)
     names = [product.states[int(s)] for s in seen.states if s >= 0]

@@ -22,8 +22,7 @@ from tether.errors import Problem, QueryError
 from tether.model.form import Rewards
 from tether.model.labels import LabelSets
 from tether.model.model_record import ModelRecord
-from tether.model.names import make_names
-from tether.model.product import Tracked
+from tether.model.names import Tracked, make_names
 from tether.model.properties import Decided, Property
 from tether.model.side_by_side import copied_form, shifted, shifted_starts
 from tether.observation.path import Path
