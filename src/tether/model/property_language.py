@@ -24,7 +24,7 @@ from tether.model.path_formula import Tree as PathTree
 if TYPE_CHECKING:
     from tether.model.model_record import ModelRecord
 
-__all__ = ["StateFormula", "is_formal", "parse_formal"]
+__all__ = ["ReturnAsked", "StateFormula", "is_formal", "parse_formal", "parse_return"]
 
 _TOKEN = re.compile(
     r'\s*(?:(?P<label>"[^"]*")|(?P<number>-?\d+(?:\.\d+)?)|(?P<word>[A-Za-z_]\w*)|(?P<sign>=\?|=>|<=|>=|!=|[=<>!&|()\[\]{},]))'
@@ -39,6 +39,8 @@ _LONGEST = 100_000
 
 _LATEST = 100
 """The latest step at which a bound may begin."""
+
+_RETURN = re.compile(r'\s*R\s*(?:\{\s*"([^"]*)"\s*\})?\s*(max|min)?\s*=\s*\?\s*\[\s*C\s*(?:(<=?)\s*(\d{1,9}))?\s*\]\s*')
 
 Tree = tuple[Any, ...]
 
@@ -90,6 +92,45 @@ def parse_formal(text: str) -> PathTree:
     return _Parser(text).property()
 
 
+class ReturnAsked(NamedTuple):
+    """An expected return as PRISM and Storm ask for it.
+
+    Attributes
+    ----------
+    name : str or None
+        The reward structure; None where it is the only one.
+    smallest : bool or None
+        Whether the smallest is asked for; None where neither is said.
+    steps : int or None
+        Over how many steps; None for the whole episode.
+    """
+
+    name: str | None
+    smallest: bool | None
+    steps: int | None
+
+
+def parse_return(text: str) -> ReturnAsked | None:
+    """What a text says about returns; None where it asks for the probability of a property.
+
+    >>> parse_return('R{"fuel"}min=? [ C<=8 ]')
+    ReturnAsked(name='fuel', smallest=True, steps=8)
+    """
+    if not re.match(r"\s*R", text):
+        return None
+    found = _RETURN.fullmatch(text)
+    if found is None:
+        what = "an expected reward is asked for as R=? [ C ] or R=? [ C<=8 ]: rewards until a state is reached, at one "
+        what += "time, or in the long run are not taken"
+        fix = 'name a structure as in R{"fuel"}max=? [ C ]'
+        raise QueryError(Problem(f"the objective {text!r}: {what}", value=text, fix=fix))
+    name, which, sign, steps = found.groups()
+    last = None if steps is None else int(steps) - (sign == "<")
+    if last is not None and last < 1:
+        raise QueryError(Problem(f"the objective {text!r}: it is about no step", value=text, fix="write C<=1 or more"))
+    return ReturnAsked(name, None if which is None else which == "min", last)
+
+
 class _Part(NamedTuple):
     """A part of a property: about one state (``tree`` is that of a `StateFormula`), or about what follows."""
 
@@ -121,7 +162,10 @@ class _Parser:
         head = self._take()
         if head in ("R", "Rmax", "Rmin", "S"):
             what = "a long-run probability" if head == "S" else "an expected reward"
-            raise self._error(f"{what} is not a property", head, "leave the objective out: returns are then asked for")
+            fix = (
+                "leave the objective out: returns are then asked for; reward_model= of the reader says of which rewards"
+            )
+            raise self._error(f"{what} is not a property", head, fix)
         if head == "Pmin":
             raise self._error(
                 "Pmin is not taken", head, "write P=?, and ask for the smallest: minimise=True, --minimise"

@@ -87,11 +87,7 @@ def _first_steps(cf: _Kind, steps: int) -> _Kind:
         return type(cf).again(cf.mdp, cf.path, cf.mechanism, replace(after, until=steps))
     if steps == cf.T and after is None:
         return cf
-    path = cf.path
-    rewards = None if path.rewards is None else path.rewards[:steps]
-    outcome = path.outcome if steps == cf.T else None
-    first = Path(path.states[: steps + 1], path.actions[:steps], rewards, outcome)
-    return type(cf).again(cf.mdp, first, cf.mechanism, None)
+    return type(cf).again(cf.mdp, cf.path.first(steps), cf.mechanism, None)
 
 
 def _carried(cf: _Kind, objective: Property) -> _Kind:
