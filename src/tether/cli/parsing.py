@@ -92,9 +92,7 @@ def objective_of(ctx: click.Context, param: click.Parameter, value: str | None) 
             ctx.meta[STEPS] = returns.steps
     if smallest:
         if all(one.name != "minimise" for one in ctx.command.params):
-            message = (
-                f"{value!r}: there is nothing to choose here, so neither the smallest nor the largest; leave out min"
-            )
+            message = f"{value!r}: nothing is chosen here, so there is no smallest or largest; leave out min"
             raise click.BadParameter(message, param=param)
         ctx.meta[_SMALLEST] = True
     return found

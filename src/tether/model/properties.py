@@ -396,11 +396,10 @@ def parse_property(text: str) -> Property:
     if found and None not in found and len(words) == sum(map(len, parts)) + len(parts) - 1:
         return reduce(operator.and_, cast("list[Property]", found))
     forms = ", ".join(f"'{kind} {' '.join(name.upper() for name in names)}'" for kind, names in _ARGUMENTS.items())
-    message = f"the objective {text!r} is none of {forms}, where each word in capitals is a label of the model"
-    message += (
-        " or the name of a state; 'reach A then B', 'reach A within 8' and 'reach A and avoid B' are made of these, "
-        "and a formula begins with P=?"
+    message = (
+        f"the objective {text!r} is none of {forms} (with within, then and and: 'reach A then B within 8 and avoid "
     )
+    message += "C'), where each word in capitals is a label of the model or the name of a state"
     kind = words[0] if words else ""
     fix = f'put quotes around a name that has spaces: {kind} "NAME"' if kind in _ARGUMENTS and words[1:] else ""
     raise QueryError(Problem(message, value=text, fix=fix))

@@ -141,9 +141,9 @@ class _Part(NamedTuple):
 
 
 class _Parser:
-    """Recursive descent, with the precedence of PRISM: F, G and X take all that follows up to a U or the end.
+    """Recursive descent, with the precedence of PRISM and Storm: F, G and X take all that follows up to a U or the end.
 
-    Where PRISM takes nothing, because a path follows an unbracketed ``&`` or ``|``, the operand ends there.
+    So Storm reads ``F a & F b`` as ``F (a & F b)``, which is seldom meant: brackets are asked for.
     """
 
     def __init__(self, text: str) -> None:
@@ -162,9 +162,7 @@ class _Parser:
         head = self._take()
         if head in ("R", "Rmax", "Rmin", "S"):
             what = "a long-run probability" if head == "S" else "an expected reward"
-            fix = (
-                "leave the objective out: returns are then asked for; reward_model= of the reader says of which rewards"
-            )
+            fix = "leave the objective out: returns are then asked for, of the rewards that the model was read with"
             raise self._error(f"{what} is not a property", head, fix)
         if head == "Pmin":
             raise self._error(
@@ -176,21 +174,13 @@ class _Parser:
             raise self._error("a bound on the probability is not a question", self._next(), "write P=?")
         self._expect("=?")
         self._expect("[")
-        found = self._path()
+        found = self._until()
         self._expect("]")
         if self.at < len(self.tokens):
             raise self._error(f"{self._next()!r} follows its end", self._next())
         if found.of_states:
             raise self._error("it has no F, G or U: it is about one state, not about an episode", self.text)
         return found.tree
-
-    def _path(self) -> _Part:
-        """Paths joined by U, W and R; and by &, | and => where an operand ended before one."""
-        found = self._until()
-        while (sign := self._next()) in ("&", "|", "=>"):
-            self.at += 1
-            found = self._joined(sign, found, self._until())
-        return found
 
     def _until(self) -> _Part:
         found = self._set()
@@ -210,31 +200,24 @@ class _Parser:
 
     def _set(self, *, operand: bool = False) -> _Part:
         found = self._any(operand)
-        while self._next() == "=>" and not (operand and self._path_follows()):
+        while self._next() == "=>":
             self.at += 1
             found = self._joined("=>", found, self._any(operand), operand)
         return found
 
     def _any(self, operand: bool) -> _Part:
         found = self._all(operand)
-        while self._next() == "|" and not (operand and self._path_follows()):
+        while self._next() == "|":
             self.at += 1
             found = self._joined("|", found, self._all(operand), operand)
         return found
 
     def _all(self, operand: bool) -> _Part:
         found = self._one()
-        while self._next() == "&" and not (operand and self._path_follows()):
+        while self._next() == "&":
             self.at += 1
             found = self._joined("&", found, self._one(), operand)
         return found
-
-    def _path_follows(self) -> bool:
-        """Whether a path without brackets follows the next sign."""
-        at = self.at + 1
-        while at < len(self.tokens) and self.tokens[at][1] == "!":
-            at += 1
-        return at < len(self.tokens) and self.tokens[at][:2] in _UNARY
 
     def _joined(self, sign: str, one: _Part, other: _Part, operand: bool = False) -> _Part:
         ends = one.start, other.end
@@ -245,7 +228,7 @@ class _Parser:
         if operand:
             raise self._error(
                 f"{sign} between a set of states and a path after F, G, X or U can be read in two ways", sign,
-                f"put parentheses: (F a) {sign} (F b), or F (a {sign} (F b))",
+                f"put parentheses: (F a) {sign} (F b), or F (a {sign} (F b)) as Storm reads it",
             )  # fmt: skip
         first, second = self._as_path(one), self._as_path(other)
         if sign == "=>":
@@ -261,7 +244,7 @@ class _Parser:
             return _Part(tree, inner.of_states, start, inner.end)
         if self._next() == "(":
             self.at += 1
-            inner = self._path()
+            inner = self._until()
             self._expect(")")
             if not inner.of_states and self._next() == "within":
                 self.at += 1
