@@ -118,7 +118,7 @@ def formulas(atoms: list[Said]) -> st.SearchStrategy[Said]:
             two.map(lambda given: implied(*given)),
         )
 
-    return st.recursive(st.sampled_from(atoms), larger, max_leaves=4)
+    return st.recursive(st.sampled_from(atoms), larger, max_leaves=5)
 
 
 # --- Worlds that remember ------------------------------------------------------------------------

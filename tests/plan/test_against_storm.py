@@ -76,7 +76,8 @@ def test_the_plan_of_an_episode(tmp_path_factory, rule, world, minimise, data):
 
 
 FORMULAS = [
-    '(F "a") & (F "b")', '(F "a") & (G !"b")', 'F ("a" & (F "b"))', 'F ("a" & (F<=2 "b"))', '(F<=2 "a") & (F "b")',
+    '(F "a") & (F "b")', '(F "a") & (G !"b")', 'F ("a" & (F "b"))', 'F ("a" & (F<=2 "b"))', 'F<=1 ("a" & (F "b"))',
+    '(F<=2 "a") & (F "b")',
     '(F "a") | (G !"b")', '(!"b") U ("a" & (F "b"))', 'F<=3 "a"', '!"a" U<=2 "b"',
 ]  # fmt: skip
 

@@ -1,6 +1,7 @@
 """Properties that are remembered on the way, and bounds: against their meaning on paths, and worlds that remember."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -8,7 +9,21 @@ from deciding import best_by_recursion, best_of_all, count_policies, size
 from enumerate import Law, tables
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from remembering import asked_formulas, formulas, now
+from remembering import (
+    asked_formulas,
+    both,
+    either,
+    finally_,
+    formulas,
+    globally,
+    implied,
+    negated,
+    next_,
+    now,
+    release,
+    until,
+    weak,
+)
 from worlds import FEWER, RULES, in_package, worlds
 
 import tether
@@ -43,6 +58,57 @@ def test_formulas_mean_what_they_say(said, path):
     assert holds(negation(asked.tree), path) == (not said.means(path, 0))
     if asked.remembers:
         assert holds(parse_property(str(asked)).tree, path) == said.means(path, 0)
+
+
+A, B = ATOMS[:2]
+NESTED = [
+    finally_(both(A, finally_(B, 0, None)), 0, 1), finally_(finally_(B, 0, None), 0, 0), next_(globally(B, 1, 2)),
+    until(A, finally_(B, 1, 1), 1, 2), globally(implied(A, finally_(B, 0, 1)), 0, 2), negated(next_(next_(A))),
+    finally_(both(A, next_(finally_(B, 0, 1))), 0, None), release(B, either(A, next_(B))), weak(A, globally(B, 0, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("said", NESTED, ids=lambda said: said.text)
+def test_nested_formulas_on_every_short_path(said):
+    tree = parse_property(f"P=? [ {said.text} ]").tree
+    for length in range(1, 6):
+        for path in product("abd", repeat=length):
+            assert holds(tree, path) == said.means(list(path), 0), path
+
+
+@pytest.mark.parametrize(
+    ("asked", "same"),
+    [
+        ("reach a within 8", tether.reach("a", within=8)),
+        ("a then b", tether.reach("a").then("b")),
+        ("reach a then 'the b' then c within 9", tether.reach("a").then("the b").then("c", within=9)),
+        (
+            "reach a & avoid b within 2 and until c d",
+            tether.reach("a") & tether.avoid("b", within=2) & tether.until("c", "d"),
+        ),
+        ('P=? [ F<=8 "a" ]', tether.reach("a", within=8)),
+        ('P=? [ G<4 !"a" ]', tether.avoid("a", within=3)),
+        ('P=? [ (F "a") & (G !"b") ]', tether.reach("a") & tether.avoid("b")),
+        ('P=? [ F ("a" & (X (F "b"))) ]', tether.reach("a").then("b")),
+        ('P=? [ !(F<=2 "a") ]', tether.avoid("a", within=2)),
+    ],
+)
+def test_two_ways_to_write_it(asked, same):
+    assert parse_property(asked) == same
+    assert parse_property(str(same)) == same
+
+
+def test_in_words():
+    one = tether.reach("a", within=3) & tether.avoid("b")
+    assert one.in_words == "a is reached within 3 steps and b is avoided"
+    assert one.failed_in_words == "a is avoided within 3 steps or b is reached"
+    order = tether.reach("a").then("b", within=1)
+    assert order.in_words == "a is reached and later b, within 1 step"
+    assert order.failed_in_words == "it is not so that a is reached and later b, within 1 step"
+    with pytest.raises(tether.QueryError, match=r"then\(\) goes on from reach"):
+        tether.avoid("a").then("b")
+    with pytest.raises(tether.QueryError, match="within must be a whole number"):
+        tether.reach("a", within=-1)
 
 
 def sweep(one, **options):

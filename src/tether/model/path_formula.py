@@ -5,8 +5,8 @@ A formula is a tree over sets of states:
     ("set", given), ("not set", given)          about the state of now
     ("and", a, b, …), ("or", a, b, …)
     ("next", a), ("weak next", a)                a holds from the next state on; where there is none: no, yes
-    ("until", a, b)                              b holds now or later, and a at every time before
-    ("release", a, b)                            b holds at every time, up to and including the first at which a does
+    ("until", a, b), ("until", a, b, n)          b holds now or later, n steps later at most, and a at every time before
+    ("release", a, b), ("release", a, b, n)      b holds at every time, up to and including the first at which a does
     ("within", n, a)                             a holds of the next n steps alone
 
 An episode has a last state: what is still to come there never comes. So a formula and its negation never hold both, and
@@ -77,7 +77,7 @@ def negation(tree: Tree) -> Tree:
         return _OPPOSITE[kind], parts[0]
     if kind == "within":
         return kind, parts[0], negation(parts[1])
-    return _OPPOSITE[kind], *(negation(part) for part in parts)
+    return _OPPOSITE[kind], *(negation(part) if isinstance(part, tuple) else part for part in parts)
 
 
 def sets_of(tree: Tree) -> list[Any]:
@@ -95,27 +95,26 @@ def sets_of(tree: Tree) -> list[Any]:
 def steps_looked_at(tree: Tree) -> int | None:
     """After how many steps a formula is decided, whatever happens; None if there is no such number.
 
-    >>> steps_looked_at(("within", 8, ("until", ALWAYS, ("set", "goal")))), steps_looked_at(("until", ALWAYS, NEVER))
+    >>> steps_looked_at(("until", ALWAYS, ("set", "goal"), 8)), steps_looked_at(("until", ALWAYS, ("set", "goal")))
     (8, None)
     """
     kind, *parts = tree
     if kind in ("set", "not set"):
         return 0
-    if kind in ("until", "release"):
-        return None
     if kind == "within":
         inner = steps_looked_at(parts[1])
         return int(parts[0]) if inner is None else min(int(parts[0]), inner)
-    each = [steps_looked_at(part) for part in parts]
+    each = [steps_looked_at(part) for part in parts if isinstance(part, tuple)]
     known = [one for one in each if one is not None]
-    if len(known) < len(each):
+    if len(known) < len(each) or (kind in ("until", "release") and len(parts) == 2):
         return None
-    return max(known, default=0) + (kind in ("next", "weak next"))
+    later = 1 if kind in ("next", "weak next") else int(parts[2]) if kind in ("until", "release") else 0
+    return max(known, default=0) + later
 
 
 def one_after_other(tree: Tree, last: Tree) -> Tree | None:
     """``F (a & X …)`` with one more goal at its end; None for other formulas."""
-    if tree[:2] != ("until", ALWAYS):
+    if tree[:2] != ("until", ALWAYS) or len(tree) > 3:
         return None
     goal = tree[2]
     if goal[0] == "set":
@@ -130,6 +129,8 @@ def shortened(tree: Tree, steps: int) -> Tree:
     """A formula without bounds that an episode of so many steps always keeps."""
     if tree[0] == "within" and tree[1] >= steps:
         return shortened(tree[2], steps)
+    if tree[0] in ("until", "release") and len(tree) > 3 and tree[3] >= steps:
+        return tree[:3]
     if tree[0] in ("and", "or"):
         return (tree[0], *(shortened(part, steps) for part in tree[1:]))
     return tree
@@ -226,10 +227,11 @@ def _after_within(tree: Tree, letter: frozenset[Any]) -> _Left:
 
 
 def _after_until(tree: Tree, letter: frozenset[Any]) -> _Left:
-    one, other = _after(tree[1], letter), _after(tree[2], letter)
-    if tree[0] == "until":
-        return _any([other, _all([one, _alone(tree)])])
-    return _all([other, _any([one, _alone(tree)])])
+    one, other, is_until = _after(tree[1], letter), _after(tree[2], letter), tree[0] == "until"
+    again = _alone(tree)
+    if len(tree) > 3:
+        again = _alone((*tree[:3], tree[3] - 1)) if tree[3] else _FAILED if is_until else _MET
+    return _any([other, _all([one, again])]) if is_until else _all([other, _any([one, again])])
 
 
 def _alone(tree: Tree) -> _Left:
@@ -260,7 +262,8 @@ def _reduced(one: frozenset[Tree]) -> frozenset[Tree]:
 def _implied(tree: Tree) -> frozenset[Tree]:
     """What one after the other implies: ``F (a & X F b)`` that b comes, too."""
     if tree[:2] == ("until", ALWAYS) and tree[2][0] == "and":
-        later = [part[1] for part in tree[2][1:] if part[0] == "next" and part[1][:2] == ("until", ALWAYS)]
+        parts = [part[1] for part in tree[2][1:] if part[0] == "next"]
+        later = [part for part in parts if len(part) == 3 and part[:2] == ("until", ALWAYS)]
         return frozenset(later).union(*map(_implied, later))
     return frozenset()
 
@@ -290,7 +293,7 @@ def text_of(tree: Tree, name: Callable[[Any], str]) -> str:
     """A formula as PRISM and Storm write it; ``name`` says how a set of states is written.
 
     >>> goal, pit = ("until", ALWAYS, ("set", "goal")), ("release", NEVER, ("not set", "pit"))
-    >>> text_of(("and", ("within", 8, goal), pit), repr)
+    >>> text_of(("and", (*goal, 8), pit), repr)
     "(F<=8 'goal') & (G !'pit')"
     """
     kind, *parts = tree
@@ -301,13 +304,12 @@ def text_of(tree: Tree, name: Callable[[Any], str]) -> str:
     if kind != "within":
         return _temporal_text(tree, name)
     inner = _as_tree(parts[1]) if isinstance(parts[1], frozenset) else parts[1]
-    if inner[0] not in ("until", "release"):
-        return f"({text_of(inner, name)}) within {parts[0]}"
-    return _temporal_text(inner, name, f"<={parts[0]}")
+    return f"({text_of(inner, name)}) within {parts[0]}"
 
 
-def _temporal_text(tree: Tree, name: Callable[[Any], str], bound: str = "") -> str:
-    kind, *parts = tree
+def _temporal_text(tree: Tree, name: Callable[[Any], str]) -> str:
+    kind, *parts = tree[:3]
+    bound = f"<={tree[3]}" if len(tree) > 3 else ""
     if kind in ("set", "not set"):
         return f"{'!' if kind == 'not set' else ''}{name(parts[0])}"
     last = _within_brackets(parts[-1], name)

@@ -150,7 +150,7 @@ class Property(Displayed):
         >>> tether.reach("key").then("door", within=9).in_words
         'key is reached and later door, within 9 steps'
         """
-        steps, tree = self.within, self.tree
+        steps, tree = self.within, self.tree if self.within is None else self.tree[:3]
         if tree[0] == "within":
             steps, tree = tree[1], tree[2]
         last = ("until", ALWAYS, ("set", as_given("then", "goal", goal)))
@@ -234,11 +234,11 @@ class Property(Displayed):
 def property_of(tree: Tree) -> Property:
     """The property of a formula: one of `reach`, `avoid` and `until` where it is no more than that.
 
-    >>> property_of(("within", 8, ("until", ("and",), ("set", "goal"))))
+    >>> property_of(("until", ("and",), ("set", "goal"), 8))
     <Property: reach goal within 8>
     """
-    steps, inner = (tree[1], tree[2]) if tree[0] == "within" else (None, tree)
-    kind, *parts = inner
+    kind, *parts = tree[:3]
+    steps = tree[3] if len(tree) > 3 and kind in ("until", "release") else None
     if kind == "until":
         hold, goal = _as_set(parts[0]), _as_set(parts[1])
         if goal is not None and parts[0] == ALWAYS:
@@ -274,7 +274,7 @@ def _tree_of(kind: Kind, sets: tuple[Given, ...], within: int | None) -> Tree:
         tree: Tree = ("release", NEVER, ("not set", sets[0]))
     else:
         tree = ("until", some[0] if kind == "until" else ALWAYS, some[-1])
-    return tree if within is None else ("within", within, tree)
+    return tree if within is None else (*tree, within)
 
 
 def _joined(kind: str, one: Property, other: Property) -> Tree:

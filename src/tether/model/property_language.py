@@ -87,7 +87,7 @@ def parse_formal(text: str) -> PathTree:
     >>> parse_formal('P=? [ F "goal" & !"pit" ]')
     ('until', ('and',), ('set', <StateFormula: "goal" & !"pit">))
     >>> parse_formal('Pmax=? [ (F<=8 "goal") & G !"died" ]')
-    ('and', ('within', 8, ('until', ('and',), ('set', 'goal'))), ('release', ('or',), ('not set', 'died')))
+    ('and', ('until', ('and',), ('set', 'goal'), 8), ('release', ('or',), ('not set', 'died')))
     """
     return _Parser(text).property()
 
@@ -233,7 +233,9 @@ class _Parser:
         first, second = self._as_path(one), self._as_path(other)
         if sign == "=>":
             return _Part(("or", negation(first), second), False, *ends)
-        return _Part(("and" if sign == "&" else "or", first, second), False, *ends)
+        kind = "and" if sign == "&" else "or"
+        parts = [part for each in (first, second) for part in (each[1:] if each[0] == kind else (each,))]
+        return _Part((kind, *parts), False, *ends)
 
     def _one(self) -> _Part:
         start = self._place()
@@ -365,9 +367,7 @@ class _Parser:
 
 def _later(hold: PathTree, goal: PathTree, low: int, high: int | None) -> PathTree:
     """An until whose goal counts from step ``low`` to step ``high``; ``hold`` is needed before."""
-    tree: PathTree = ("until", hold, goal)
-    if high is not None:
-        tree = ("within", high - low, tree)
+    tree: PathTree = ("until", hold, goal) if high is None else ("until", hold, goal, high - low)
     for _ in range(low):
         tree = ("next", tree) if hold == ALWAYS else ("and", hold, ("next", tree))
     return tree

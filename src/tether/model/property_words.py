@@ -25,9 +25,11 @@ def said(tree: Tree, *, failed: bool = False) -> str:
     if kind == "within":
         text = said(parts[1])
         return f"{text}{',' if ' and ' in text else ''} within {counted(parts[0], 'step')}"
+    if len(tree) > 3 and (text := _said_of_sets(kind, parts[:2])):
+        return f"{text} within {counted(parts[2], 'step')}"
     if kind in ("and", "or") and len(parts) > 1:
         return f" {kind} ".join(said(part) for part in parts)
-    return _said_of_sets(kind, parts) or text_of(tree, as_formal)
+    return (_said_of_sets(kind, parts) if len(tree) == 3 else "") or text_of(tree, as_formal)
 
 
 def _said_of_sets(kind: str, parts: list[Tree]) -> str:
@@ -46,8 +48,12 @@ def _said_of_sets(kind: str, parts: list[Tree]) -> str:
 
 def _is_simple(tree: Tree) -> bool:
     """Whether a formula says that a set is reached, or avoided."""
-    kind, *parts = tree[2] if tree[0] == "within" else tree
-    return (kind, parts[0]) in (("until", ALWAYS), ("release", NEVER)) and parts[1][0] in ("set", "not set")
+    kind, *parts = tree
+    return (
+        kind in ("until", "release")
+        and (kind, parts[0]) in (("until", ALWAYS), ("release", NEVER))
+        and parts[1][0] in ("set", "not set")
+    )
 
 
 def as_formal(given: Any) -> str:

@@ -130,9 +130,8 @@ class CounterfactualMDP(EpisodeQuestions):
         from tether.objects.tether_object import Tethered
         from tether.plan.tether_record import tether
 
-        found = tether(self, rule, influence, objective, minimise, advisable)
-        cf = cast("CounterfactualMDP", found.cf)  # as far as the objective is about the episode
-        return cached_with(cf, ("tether", *found.key), lambda: Tethered(cf, *found.key))
+        found: Any = tether(self, rule, influence, objective, minimise, advisable)
+        return cached_with(found.cf, ("tether", *found.key), lambda: Tethered(found.cf, *found.key))
 
     @overload
     def plan(
