@@ -1,6 +1,7 @@
 """Properties that are remembered on the way, and bounds: against their meaning on paths, and worlds that remember."""
 
 import math
+import pickle
 from itertools import product
 
 import numpy as np
@@ -197,3 +198,75 @@ def test_a_policy_is_evaluated_for_a_formula(one, data):
         return found
 
     assert outlook.value == pytest.approx(law.mean(lambda ep: one.holds(nodes(ep.states))), **NEAR)
+
+
+def test_an_audit_within_n_steps_is_each_episode_within_n_steps():
+    case = tether.cases.grid_world()
+    log = {i: case.mdp.simulate("random", 7 + i % 3, start=0, rng=i) for i in range(6)}
+    for objective in (tether.reach("goal", within=5), tether.avoid("danger", within=5)):
+        table = tether.audit(case.mdp, log, k=3, m=2, objective=objective).to_pandas().set_index("episode")
+        for i, path in log.items():
+            plan = tether.counterfactual(case.mdp, path).plan(3, 2, objective=objective)
+            row = table.loc[i]
+            assert (row.observed, row.value, row.steps) == pytest.approx((plan.observed_value, plan.value, 5), **NEAR)
+            review = tether.review(case.mdp, path, objective=objective)
+            assert (row.mistakes, row.expected) == pytest.approx((review.mistakes, review.expected), abs=1e-9)
+    with pytest.raises(tether.QueryError, match=r"an audit asks about one of tether\.reach, avoid and until"):
+        tether.audit(case.mdp, log, objective=tether.reach("goal") & tether.avoid("danger"))
+    with pytest.raises(tether.QueryError, match="does not take a bound"):
+        tether.rules(case.mdp, log, objective=tether.reach("goal", within=5))
+
+
+def test_robust_within_n_steps_is_the_first_n():
+    case = tether.cases.grid_world()
+    sure = tether.robust(case.mdp, case.path, assume="nothing")
+    first = tether.robust(case.mdp, case.path.first(5), assume="nothing")
+    bounded, without = tether.reach("danger", within=5), tether.reach("danger")
+    plan, same = (one.plan(3, 2, objective=about, minimise=True) for one, about in ((sure, bounded), (first, without)))
+    assert (plan.value, plan.T) == (same.value, 5)
+    assert sure.range(plan) == first.range(same)
+    assert sure.best_possible(3, 2, objective=bounded) == first.best_possible(3, 2, objective=without)
+    cf = tether.counterfactual(case.mdp, case.path)
+    assert cf.plan(3, 2, objective=bounded).certify().worst == pytest.approx(
+        tether.counterfactual(case.mdp, case.path.first(5)).plan(3, 2, objective=without).certify().worst
+    )
+    joined = tether.reach("goal") & tether.avoid("danger")
+    with pytest.raises(tether.QueryError, match="remember what was met before"):
+        sure.plan(3, 2, objective=joined)
+    with pytest.raises(tether.QueryError, match="remember what was met before"):
+        cf.plan(3, 2, objective=joined).certify()
+
+
+@FEWER
+@given(asked_formulas(("definition",)), st.booleans())
+def test_the_plain_model_is_solved_for_a_formula(one, minimise):
+    world, plain, best = one.world, one.world.plain, min if minimise else max
+
+    def value(t, node):
+        if t == world.T or one.decides(node):
+            return float(one.holds([node]))
+        rows = [world.nominal[node, a] for a in world.available(node)]
+        return best(math.fsum(p * value(t + 1, j) for j, p in row.items()) for row in rows)
+
+    mdp, start = one.conditioned().mdp, plain.path.states[0]
+    solution = mdp.solve(world.T, objective=one.objective, minimise=minimise)
+    expected = value(0, world.path.states[0])
+    assert solution.value(start) == pytest.approx(expected, **NEAR)
+    mine = mdp.evaluate(solution, world.T, start=start, objective=one.objective)
+    assert mine.value == pytest.approx(expected, **NEAR)
+
+
+def test_a_plan_for_a_formula_goes_through_a_pickle_and_to_other_models():
+    case = tether.cases.grid_world()
+    cf = tether.counterfactual(case.mdp, case.path)
+    wanted = tether.reach([1]).then("goal")
+    plan = cf.plan(6, 3, objective=wanted)
+    again = pickle.loads(pickle.dumps(plan))
+    assert (again.value, again.objective) == (plan.value, wanted)
+    assert cf.evaluate(plan).value == pytest.approx(plan.value)
+    assert plan.action(1, 1, 3) == plan.action(1, tether.records.Tracked(1, 'F "goal"'), 3)
+    with pytest.raises(tether.QueryError, match="more than one thing left to do; say what remains"):
+        plan.action(3, 5, 2)
+    with pytest.raises(tether.QueryError, match="depends on what remains"):
+        case.mdp.evaluate(plan.on(case.mdp), plan.T, start=0)
+    assert case.mdp.evaluate(plan.on(case.mdp), plan.T, start=0, objective=wanted).value > 0

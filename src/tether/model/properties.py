@@ -211,7 +211,7 @@ class Property(Displayed):
             return Decided(*memory)
         if self.within is not None and not self.cut:
             message = f"{self}: this question does not take a bound on the number of steps"
-            fix = "ask about the first steps: tether.Path(path.states[:n + 1], path.actions[:n])"
+            fix = f"cut the episodes at {self.within} steps, and leave the bound out: path.first({self.within})"
             raise QueryError(Problem(message, value=str(self), fix=fix, argument="objective"))
         masks = [
             mask_of(mdp, f"{self}: {name}", given) for name, given in zip(_ARGUMENTS[self.kind], self.sets, strict=True)
