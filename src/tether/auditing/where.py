@@ -30,8 +30,8 @@ from tether.mdp import MDP
 from tether.model.properties import Property
 from tether.observation.earned import earned
 from tether.observation.indices import path_of
-from tether.plan.asking import in_question
 from tether.plan.best_values import observed_value
+from tether.plan.in_question import in_question
 from tether.plan.objective import asked
 
 __all__ = ["COLUMNS", "Selection", "Where", "make_where", "selection_of"]

@@ -46,8 +46,8 @@ def evaluate(
     from tether.explanation.sentences import policy_sentences
     from tether.explanation.steps import explained_steps
     from tether.io.sources import open_policy
-    from tether.plan.asking import in_question
     from tether.plan.best_values import observed_value
+    from tether.plan.in_question import in_question
     from tether.plan.objective import asked
 
     cf, objective = in_question(episode.replay(), objective)

@@ -36,8 +36,8 @@ from tether.evaluation.plan_risk import chances_over
 from tether.evaluation.ranges import Range, ranges_with_breakdown, survival
 from tether.evaluation.sightings import ENOUGH, least_sightings
 from tether.model.properties import Property, make_property
-from tether.plan.asking import in_question
 from tether.plan.best_values import observed_value
+from tether.plan.in_question import in_question
 from tether.plan.objective import asked, asked_set
 from tether.plan.plan_record import PlanRecord
 from tether.plan.policy import shares_of_pairs

@@ -30,8 +30,8 @@ from tether.model.properties import Property, make_property
 from tether.observation.changes import changes_something
 from tether.observation.path import Path, time_index
 from tether.plan.afterwards import chain_after
-from tether.plan.asking import in_question
 from tether.plan.chain import Chain, Decide, Visits, collect, graph_chain
+from tether.plan.in_question import in_question
 from tether.plan.lifted import LiftedPlan
 from tether.plan.objective import asked
 from tether.plan.plan_record import PlanRecord

@@ -20,8 +20,8 @@ from tether.model.model_record import ModelRecord
 from tether.model.product import memory_of
 from tether.model.properties import Property, make_property
 from tether.observation.path import Path
-from tether.plan.asking import plain_in_question
 from tether.plan.chain import Taken, Visits, build_chain
+from tether.plan.in_question import plain_in_question
 from tether.plan.lifted import LiftedPlan
 from tether.plan.objective import asked
 from tether.plan.policy import decider, make_policy, noisy

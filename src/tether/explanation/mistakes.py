@@ -32,7 +32,7 @@ from tether.observation.changes import nothing_to_change
 from tether.observation.earned import Earned, earned
 from tether.observation.indices import path_of
 from tether.observation.path import Observation, Path, observe
-from tether.plan.asking import in_question, observed_in_question
+from tether.plan.in_question import in_question, observed_in_question
 from tether.plan.objective import asked
 from tether.plan.policy import shares_of_pairs
 from tether.plan.standard import Standard, is_best

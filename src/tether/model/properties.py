@@ -190,7 +190,7 @@ class Property(Displayed):
         return self.kind == "formula"
 
     def of_cut(self, steps: int) -> Property:
-        """The same about an episode that has no more than these steps."""
+        """The property of an episode that has no more than these steps."""
         return replace(self, cut=shortened(self.tree, steps))
 
     def on(self, mdp: ModelRecord) -> Decided:

@@ -31,8 +31,8 @@ from tether.influence.rules import Rule
 from tether.model.form import model_of
 from tether.model.properties import Property, make_property
 from tether.observation.changes import nothing_to_change
-from tether.plan.asking import in_question
 from tether.plan.best_values import observed_value
+from tether.plan.in_question import in_question
 from tether.plan.limits import enough_k
 from tether.plan.objective import asked_set
 from tether.plan.plan_record import PlanRecord
@@ -271,7 +271,7 @@ class RobustRecord:
         return min(whole_number("k", k, 1), T + 1), m
 
     def in_question(self, objective: Property | None) -> tuple[Self, Property | None]:
-        """The set as far as a property is about it (`tether.plan.asking`), and the property."""
+        """The set as far as a property is about it (`tether.plan.in_question`), and the property."""
         cf, wanted = in_question(self.cf, make_property(objective))
         if cf is self.cf:
             return self, wanted

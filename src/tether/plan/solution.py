@@ -19,8 +19,8 @@ from tether.model.names import name_list
 from tether.model.product import memory_of
 from tether.model.properties import Decided, Property, make_property, objective_name, value_name
 from tether.observation.path import time_index
-from tether.plan.asking import plain_in_question
 from tether.plan.best_values import final_rewards
+from tether.plan.in_question import plain_in_question
 from tether.plan.resting import asked_model
 from tether.plan.rewards import ExpectedRewards
 
