@@ -306,7 +306,7 @@ def reach(goal: str | Iterable[Any] | Callable[[Any], bool], *, within: int | No
     >>> cf.plan(k=12, m=11, objective=tether.reach("goal"))
     <Plan: k = 12, m = 11, definition, support: probability 0.9884, observed 0, reach goal>
     >>> round(cf.plan(k=12, m=11, objective=tether.reach("goal", within=8)).value, 4)
-    0.8711
+    0.9165
     """
     return Property("reach", (as_given("reach", "goal", goal),), None if within is None else _steps("reach", within))
 
