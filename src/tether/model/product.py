@@ -12,10 +12,9 @@ itself, and its rows are carried over (`tether.conditioning.carried`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -90,27 +89,16 @@ class Memory:
 class _TrackedNames(Names):
     """The names of the states of a product."""
 
-    __slots__ = ("_numbers", "of")
+    __slots__ = ("_items", "_numbers", "of")
+    _items: tuple[Any, ...]
 
     def __init__(self, of: Memory) -> None:
+        states, remains = of.mdp.states, of.automaton.remains
         self.of = of
-        self._numbers = {text: i for i, text in enumerate(of.automaton.remains)}
-
-    def __len__(self) -> int:
-        return int(self.of.state.size)
-
-    @overload
-    def __getitem__(self, i: int) -> Any: ...
-    @overload
-    def __getitem__(self, i: slice) -> Sequence[Any]: ...
-    def __getitem__(self, i: int | slice) -> Any:
-        if isinstance(i, slice):
-            return [self[j] for j in range(*i.indices(len(self)))]
-        state, memory = int(self.of.state[i]), int(self.of.memory[i])
-        return Tracked(self.of.mdp.states[state], self.of.automaton.remains[memory])
-
-    def __iter__(self) -> Iterator[Any]:
-        return (self[i] for i in range(len(self)))
+        self._numbers = {text: i for i, text in enumerate(remains)}
+        self._items = tuple(
+            Tracked(states[s], remains[q]) for s, q in zip(of.state.tolist(), of.memory.tolist(), strict=True)
+        )
 
     def find(self, name: Any) -> int:
         if isinstance(name, tuple) and len(name) == 2 and isinstance(name[1], str) and name[1] in self._numbers:

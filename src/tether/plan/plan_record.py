@@ -17,13 +17,14 @@ from tether._foundation.rounding import gain_of
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.conditioning.layers import Graph
 from tether.core.batch import Nodes
+from tether.core.chain import Chain, Taken, Visits
 from tether.influence.advisable import Advisable
 from tether.influence.one_step import Influence
 from tether.influence.rules import Rule
 from tether.model.properties import Property, objective_name
 from tether.observation.changes import is_change
-from tether.plan.chain import Chain, Taken, Visits, graph_chain
 from tether.plan.objective import asked
+from tether.plan.walks import graph_chain
 
 if TYPE_CHECKING:
     import pyarrow

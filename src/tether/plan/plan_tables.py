@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints, read_only
+from tether._foundation.arrays import Floats, Ints, read_only, summed
 from tether._foundation.arrow import NameColumn
 from tether.conditioning.layers import replay
+from tether.core.chain import Visits
 from tether.model.form import model_of, pair_states
 from tether.observation.changes import is_change
 from tether.plan.best_values import final_rewards
-from tether.plan.chain import Visits, collect
 
 if TYPE_CHECKING:
     import pyarrow
@@ -82,7 +82,7 @@ def values_array(plan: PlanRecord) -> Floats:
         if t < plan.T:
             link = chain.links[t]
             worth = link.probability * (link.reward + world.mdp.discount * value[link.target])
-            value = collect(link.source, worth, chain.visits[t].size)
+            value = summed(link.source, worth, chain.visits[t].size)
         found[(t, *_address(plan, chain.visits[t], slice(None)))] = value
     return read_only(found)
 
