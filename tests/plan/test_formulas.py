@@ -270,3 +270,27 @@ def test_a_plan_for_a_formula_goes_through_a_pickle_and_to_other_models():
     with pytest.raises(tether.QueryError, match="depends on what remains"):
         case.mdp.evaluate(plan.on(case.mdp), plan.T, start=0)
     assert case.mdp.evaluate(plan.on(case.mdp), plan.T, start=0, objective=wanted).value > 0
+
+
+def test_what_follows_the_record_of_a_learned_model_and_up_to_a_horizon():
+    """A formula that says no more than avoid or reach has the same values, also after the record."""
+    grid = tether.cases.grid_world()
+    learned = tether.learn([grid.mdp.simulate("random", 9, start=0, rng=i) for i in range(40)])
+    early = grid.mdp.simulate("random", 4, start=0, rng=3)
+    worlds_ = [
+        tether.counterfactual(learned, early),
+        tether.counterfactual(learned, early, horizon=7),
+        tether.counterfactual(learned, early, horizon=7, then="usual"),
+        tether.counterfactual(grid.mdp, early, horizon=7),
+        tether.counterfactual(grid.mdp, early, horizon=7, then="random"),
+    ]
+    for cf in worlds_:
+        for simple in (tether.reach([5]), tether.avoid([6])):
+            joined = simple | (tether.reach([13]) & tether.avoid([13]))  # the second part never holds
+            for options in ({}, {"minimise": True}):
+                expected = cf.plan(3, 2, objective=simple, **options)
+                found = cf.plan(3, 2, objective=joined, **options)
+                assert found.objective.remembers
+                assert found.value == pytest.approx(expected.value, **NEAR)
+                assert found.observed_value == pytest.approx(expected.observed_value, **NEAR)
+        assert found.explain().sentences()
