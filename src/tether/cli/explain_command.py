@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tether.cli.doing import DRAWING, LIMITS
+from tether.cli.doing import DRAWING, LIMITS, spoken
 from tether.cli.explaining_types import about_types, explain_types, shares_of, sources_of
+from tether.cli.helping import command
 from tether.cli.options import (
     Episode,
     PlanOptions,
@@ -16,7 +17,6 @@ from tether.cli.options import (
     with_certificate,
     with_draws,
     with_limits_and_risk,
-    with_names,
 )
 
 if TYPE_CHECKING:
@@ -24,13 +24,12 @@ if TYPE_CHECKING:
 
     from tether.explanation.explain import Explanation
     from tether.explanation.sentences import Answer
-    from tether.explanation.verdicts import Nouns
     from tether.plan.plan_record import PlanRecord
 
 __all__ = ["explain", "names_of", "print_explanation"]
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether explain case:epidemic -k 3 -m 1
@@ -60,7 +59,6 @@ Examples:
     metavar="NAME=SHARE",
     help="How likely each type is before the episode: diabetic=0.2. May be repeated.",
 )
-@with_names
 @with_draws
 @with_certificate
 @as_json
@@ -70,8 +68,6 @@ def explain(
     types: dict[str, str],
     prior_of_types: dict[str, float] | None,
     features: str | None,
-    episode_name: str | None,
-    step_name: str | None,
     draws: int | None,
     seed: int,
     certificate: bool,
@@ -123,7 +119,7 @@ def explain(
     if as_json:
         print_json("explain", **episode.named, **explanation_data(explanation))
         return
-    print_explanation(explanation, episode, episode.nouns(episode_name, step_name), suggested=limits.k is None)
+    print_explanation(explanation, episode, suggested=limits.k is None)
 
 
 def names_of(features: str) -> list[str]:
@@ -131,47 +127,50 @@ def names_of(features: str) -> list[str]:
     return [name.strip() for name in features.split(",") if name.strip()]
 
 
-def print_explanation(explanation: Explanation, episode: Episode, nouns: Nouns, suggested: bool) -> None:
+def print_explanation(explanation: Explanation, episode: Episode, suggested: bool) -> None:
     """The sentences, the settings, the steps, and what larger limits would add."""
     from tether.cli.screen import put
     from tether.cli.steps_table import legend, steps_table
     from tether.explanation.about_episode import left_to_chance
     from tether.explanation.terms import beyond_sentences
 
-    put(*with_headings(explanation.answer(episode.name), nouns), "")
-    put(*_settings(explanation.plan, episode, nouns, suggested), "")
+    nouns = spoken()
+    first = explanation.verdicts(episode.name, nouns)
+    put(f"{episode.title(nouns.episode)} · {first.ended}", first.foreseen, first.hindsight, "")
+    put(*with_headings(explanation.answer(episode.name)), "")
+    put(*_settings(explanation.plan, episode, suggested), "")
     luck = left_to_chance(explanation.plan.asked, explanation.plan.chain)
     put(steps_table(explanation.steps, luck=luck, name=episode.name, noun="t" if nouns.step == "step" else nouns.step))
     put(legend(explanation.steps, explanation.plan.objective, luck, explanation.plan.minimise), style="dim")
-    put("", *map(nouns, beyond_sentences(explanation)))
+    put("", *beyond_sentences(explanation))
     if explanation.uncertainty is not None and explanation.changes:
-        put("", *map(nouns, explanation.uncertainty.changes_in_words(episode.name)))
+        put("", *explanation.uncertainty.changes_in_words(episode.name))
 
 
-def with_headings(answer: Answer, nouns: Nouns) -> list[str | Text]:
+def with_headings(answer: Answer) -> list[str | Text]:
     """All sentences of an answer; on a terminal under three bold headings, which a pipe does not need."""
     from rich.console import Console
     from rich.text import Text
 
     if not Console().is_terminal:
-        return [nouns(one) for one in answer.sentences()]
+        return [*answer.sentences()]
     parts: dict[str, tuple[str, ...]] = {
         "Mistake or luck?": (*answer.mistake, *answer.change, *answer.follows),
-        f"About this {nouns.episode}?": answer.episode,
+        f"About this {spoken().episode}?": answer.episode,
         "How sure?": answer.sure,
     }
     lines: list[str | Text] = [*answer.first]
     for head, said in parts.items():
-        lines += [Text(head, "bold"), *map(nouns, said)] if said else []
+        lines += [Text(head, "bold"), *said] if said else []
     return lines
 
 
-def _settings(plan: PlanRecord, episode: Episode, nouns: Nouns, suggested: bool) -> list[str]:
+def _settings(plan: PlanRecord, episode: Episode, suggested: bool) -> list[str]:
     from tether._foundation.words import counted
     from tether.explanation.terms import limits_in_words
 
     mdp = plan.cf.mdp
     about = f"{episode.model}: {counted(mdp.n_states, 'state')}, {counted(mdp.n_actions, 'action')}"
     where = "" if episode.path is None else f" from {episode.path}"
-    about += nouns(f"; an episode of {counted(plan.T, 'step')}") + f"{where}."
-    return [about, nouns(limits_in_words(plan, suggested))]
+    about += f"; an episode of {counted(plan.T, 'step')}{where}."
+    return [about, limits_in_words(plan, suggested)]

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tether.cli.audit_command import client_of, progress_of
-from tether.cli.doing import signals_as_ctrl_c
+from tether.cli.doing import signals_as_ctrl_c, spoken
+from tether.cli.helping import command
 from tether.cli.json_output import print_json
-from tether.cli.options import ModelOptions, about_a_model, as_json, with_objective, with_times
+from tether.cli.options import ModelOptions, about_a_model, as_json, with_names, with_objective, with_times
 from tether.cli.parsing import renamed_columns
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def _about_a_log(command: F) -> F:
                      help="Which episodes are held out."),
         _LOG_COLUMN,
         with_times,
+        with_names,
         click.option("--workers", type=click.IntRange(min=1),
                      help="How many threads or processes to use.  [default: as many as cores]"),
         click.option("--scheduler", metavar="ADDRESS", help="Let the workers of a Dask cluster replay: tcp://host:8786."),
@@ -56,7 +58,7 @@ def _about_a_log(command: F) -> F:
     return command
 
 
-@click.command(
+@command(
     name="rules",
     epilog="""\b
 Examples:
@@ -120,7 +122,7 @@ def rules(
     _show("rules", found, source, log, out, as_json, compared)
 
 
-@click.command(
+@command(
     name="evaluate-rule",
     epilog="""\b
 Example:
@@ -153,7 +155,7 @@ def evaluate_rule(
     _show("evaluate-rule", found, source, log, out, as_json, None)
 
 
-@click.command(name="compare", epilog="""\b
+@command(name="compare", epilog="""\b
 Example:
   tether compare learned-model log.csv --by ward""")  # fmt: skip
 @about_a_model
@@ -164,6 +166,7 @@ Example:
 @_WHERE
 @_LOG_COLUMN
 @with_times
+@with_names
 @as_json
 def compare(
     source: ModelOptions, log: str, by: str, objective: Any, minimise: bool, bad: tuple[str, ...], where: str | None,
@@ -218,7 +221,7 @@ def _show(name: str, found: Rules, source: ModelOptions, log: str, out: str, as_
 
     from tether.cli.screen import put
 
-    page = found.report(Path(out) / "rules.html", about={"model file": source.model, "log file": log})
+    page = found.report(Path(out) / "rules.html", about={"model file": source.model, "log file": log}, nouns=spoken())
     parquet.write_table(found.table, str(Path(out) / "rules.parquet"))
     sentences = [*found.sentences(), *([] if compared is None else compared.sentences())]
     if as_json:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, spans, starts
 from tether.core.batch import Replaced
 from tether.model.form import Form, model_of
 
@@ -206,15 +206,6 @@ def replaced(edits: EditedRows | None, pairs: Ints) -> Replaced | None:
     return None if edits is None or at is None or not (at >= 0).any() else edits.chosen(at)
 
 
-def spans(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """The items begin[i], …, end[i] - 1 of each span i, one span after the other, each with its i."""
-    lengths = end - begin
-    owner = np.repeat(np.arange(begin.size), lengths)
-    item: Ints = np.arange(owner.size) + np.repeat(begin - (np.cumsum(lengths) - lengths), lengths)
-    return owner, item
-
-
 def nominal_start(form: Form, pairs: Ints) -> Ints:
     """Where the row of each of ``pairs`` begins in an array with one item for each entry of their nominal rows."""
-    lengths = form.row_start[pairs + 1] - form.row_start[pairs]
-    return np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)))
+    return starts(form.row_start[pairs + 1] - form.row_start[pairs])

@@ -200,13 +200,12 @@ class Evaluation(Tabular):
         """
         from tether.evaluation.return_distribution import distribution_of
 
-        final = np.zeros(self.mdp.n_states) if self.last is None else self.last
         if self.at_its_mean:
             message = "what usual practice earns after the record is only known at its mean"
             raise QueryError(
                 Problem(message, fix="draw returns: cf.sample(policy, n).return_distribution(); or give horizon=")
             )
-        return distribution_of(self.whole, self.mdp.discount, final[self.whole.visits[-1].states])
+        return distribution_of(self)
 
     def outcomes(self) -> dict[str, float]:
         """Probability of each outcome at the end: of the model's labels, and of absorbing states without a label.
@@ -295,7 +294,7 @@ class Evaluation(Tabular):
             std = self.returns.std[t] if self.chain.ended is None else 0.0
             rows.append([t, state, f"{chance:.3g}", with_spread(self.returns.mean[t], std)])
         if self.changed is not None and self.tailoring is not None:
-            head += ["action changed", "influenced"]
+            head += ["action changed", "known ground"]
             for t in range(self.T):
                 rows[t] += [f"{self.changed[t]:.3g}", f"{self.tailoring.influenced[t]:.3g}"]
             rows[self.T] += ["", ""]

@@ -38,8 +38,8 @@ from tether.plan.walks import build_chain
 if TYPE_CHECKING:
     import pyarrow
 
-    from tether.influence.one_step import Influence
-    from tether.influence.rules import Rule
+    from tether.influence.one_step import GivenInfluence as Influence
+    from tether.influence.rules import GivenRule as Rule
     from tether.plan.plan_record import PlanRecord
 
 __all__ = ["Advice", "MechanismPanel", "compare_mechanisms"]

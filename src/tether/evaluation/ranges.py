@@ -32,7 +32,16 @@ from tether.plan.robust_record import RobustPlanRecord
 if TYPE_CHECKING:
     from tether.core.robust import RowsTaken
 
-__all__ = ["PolicyValues", "Range", "Survival", "range_of", "ranges_with_breakdown", "survival", "worst_model"]
+__all__ = [
+    "PolicyValues",
+    "Range",
+    "Survival",
+    "range_of",
+    "ranges_with_breakdown",
+    "related_range",
+    "survival",
+    "worst_model",
+]
 
 _CLOSE = 1e-12
 """The tolerance of a breakdown point."""
@@ -126,12 +135,14 @@ def survival(
         return np.array([sign * extreme(float(one), sign) - level for one in strengths])
 
     gamma_star = float(undoing_strengths(above, 1)[0])
-    least, most = _related(models, followed, objective, observed)
+    least, most = related_range(models, followed, objective, observed)
     related = (most, least) if minimise else (least, most)
     return Survival(extreme(gamma, sign), extreme(gamma, -sign), gamma_star, related)
 
 
-def _related(models: ModelSet, followed: Followed, objective: Property | None, observed: float) -> tuple[float, float]:
+def related_range(
+    models: ModelSet, followed: Followed, objective: Property | None, observed: float
+) -> tuple[float, float]:
     """The range if the luck of different steps may be related in any way (`tether.core.related`)."""
     from tether.core.related import lowest_mean
 

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from tether._foundation.problems import Complaints, Located, Source, common_length
 from tether._foundation.words import counted
 from tether.errors import FileError, ModelError, Problem, QueryError
 from tether.io.arrowfiles import open_arrow, open_parquet
-from tether.io.checkedstream import changed
 from tether.io.delimited import Text, read_text, scan, table_as_text, table_of_text
-from tether.io.files import File, file_error, name_of
+from tether.io.files import File, changed, file_error, name_of
 from tether.io.spreadsheets import Sheet, open_sheet
 from tether.io.values import (
     cut_repr,
@@ -293,8 +293,6 @@ def _letters(name: str) -> str:
 
 def _of_text(text: Text, plan: _Plan) -> Columns:
     """Numbers as Arrow reads them; if a cell is not a number, all cells as text, to find it."""
-    import pyarrow as pa
-
     complaints = Complaints(Source(text.file, lambda: scan(text).lines))
     chosen = plan.choose(text.names, complaints)
     types = {i: pa.string() if name in plan.text else pa.float64() for name, i in chosen.items()}
@@ -413,8 +411,6 @@ def frame_names(frame: Any) -> list[Any] | None:
 
 def frame_to_arrow(frame: Any, some: list[Any] | None, error: Located) -> Any:
     """An Arrow table of some columns, or of all; None if Arrow has no type for their contents."""
-    import pyarrow as pa
-
     try:
         if some is not None:
             frame = frame.select(some) if isinstance(frame, pa.Table | pa.RecordBatch) else frame[some]

@@ -15,8 +15,9 @@ from itertools import zip_longest
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from tether._foundation.arrays import Ints
+from tether._foundation.arrays import Ints, spans, starts
 from tether._foundation.problems import Complaints, Source
 from tether.errors import FileError, PathError, Problem, TetherError
 from tether.io.arrowfiles import label_column, write_arrow
@@ -174,18 +175,7 @@ def _used(names: Names, *codes: Ints) -> tuple[Names, list[Ints]]:
     return make_names([names[int(i)] for i in used], None, "name"), [at[one] for one in codes]
 
 
-def read_sound_episodes(
-    log: Any,
-    *,
-    columns: Mapping[str, str | Sequence[str]] | None = None,
-    time: str | None = None,
-    step: float | str | timedelta | None = None,
-    kind: str | None = None,
-    max_unpacked: int | str | None = None,
-    source: Source | None = None,
-    fold_case: bool = False,
-    **written: Any,
-) -> Sound:
+def read_sound_episodes(log: Any, *, source: Source | None = None, fold_case: bool = False, **reading: Any) -> Sound:
     r"""Read episodes as `read_episodes` does; a problem of one episode is recorded, and is not an error.
 
     A problem of the log as a whole (a missing column, a line with too few cells) is still an error. ``source`` says
@@ -199,16 +189,14 @@ def read_sound_episodes(
     >>> found.episodes[1], found.broken[1].message
     (<Path: 1 step, 'a' –'go'→ 'b'>, 'row 3: episode 2: t = 0 is given twice (first in row 2)')
     """
-    given: dict[str, Any] = {"columns": columns, "time": time, "step": step, "kind": kind, "max_unpacked": max_unpacked}
-    given |= written
     try:
-        return Sound(read_episodes(log, fold_case=fold_case, **given), {}, [])
+        return Sound(read_episodes(log, fold_case=fold_case, **reading), {}, [])
     except (FileError, PathError) as error:
         if any(one.argument in _WRITTEN for one in error.problems):  # it is about the log as a whole
             raise
         wrong = error
     try:
-        values, found = read_words(log, source=source, **given)
+        values, found = read_words(log, source=source, **reading)
     except (FileError, PathError):
         raise wrong from None
     steps, broken, alone = arrange_sound(values, found)
@@ -372,14 +360,11 @@ def _meant(column: Coded, names: Names, noun: str, complaints: Complaints) -> Co
 
 def _table(log: Episodes, file: File, kind: str) -> Any:
     """One row per step, and one for each last state that is known."""
-    import pyarrow as pa
-
     last = log.next_state[log.start[1:] - 1]
     ended = last >= 0
     lengths = np.diff(log.start) + ended
-    first = np.cumsum(lengths) - lengths
-    owner = np.repeat(np.arange(lengths.size), lengths)
-    t = np.arange(owner.size) - first[owner]
+    first = starts(lengths)[:-1]
+    owner, t = spans(np.zeros_like(lengths), lengths)
     final = (first + lengths - 1)[ended]
     step = np.ones(owner.size, dtype=bool)
     step[final] = False
@@ -409,6 +394,4 @@ def _labels(labels: Names, noun: str, file: File, kind: str) -> Any:
 
 
 def _or_null(codes: Ints) -> Any:
-    import pyarrow as pa
-
     return pa.array(codes, mask=codes < 0)

@@ -38,9 +38,27 @@ class Names(Sequence[Any], Displayed):
 
     __slots__ = ()
 
+    @property
+    @abstractmethod
+    def _items(self) -> Sequence[Any]:
+        """All names, in order."""
+
     @abstractmethod
     def find(self, name: Any) -> int:
         """Index of ``name``, or -1."""
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, i: int) -> Any: ...
+    @overload
+    def __getitem__(self, i: slice) -> Sequence[Any]: ...
+    def __getitem__(self, i: int | slice) -> Any:
+        return self._items[i]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._items)
 
     def find_all(self, names: Sequence[Any]) -> npt.NDArray[np.int32]:
         """Index of each of ``names``, -1 for unknown ones."""
@@ -95,30 +113,18 @@ class Names(Sequence[Any], Displayed):
 class _Counted(Names):
     """The names 0 … n-1."""
 
-    __slots__ = ("_range",)
+    __slots__ = ("_items",)
+    _items: range
 
     def __init__(self, n: int) -> None:
-        self._range = range(n)
-
-    def __len__(self) -> int:
-        return len(self._range)
-
-    @overload
-    def __getitem__(self, i: int) -> Any: ...
-    @overload
-    def __getitem__(self, i: slice) -> Sequence[Any]: ...
-    def __getitem__(self, i: int | slice) -> Any:
-        return self._range[i]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._range)
+        self._items = range(n)
 
     def find(self, name: Any) -> int:
         try:
             i = hash(name)  # a small whole number is its own hash, also as a float or a NumPy scalar
         except TypeError:
             return -1
-        return i if 0 <= i < len(self._range) and i == name else -1
+        return i if 0 <= i < len(self._items) and i == name else -1
 
     def __repr__(self) -> str:
         return f"Names(0 … {len(self) - 1:,})" if len(self) else "Names()"
@@ -128,23 +134,11 @@ class _Listed(Names):
     """Any other names, each listed."""
 
     __slots__ = ("_index", "_items")
+    _items: tuple[Any, ...]
 
     def __init__(self, items: tuple[Any, ...], index: dict[Any, int]) -> None:
         self._items = items
         self._index = index
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    @overload
-    def __getitem__(self, i: int) -> Any: ...
-    @overload
-    def __getitem__(self, i: slice) -> Sequence[Any]: ...
-    def __getitem__(self, i: int | slice) -> Any:
-        return self._items[i]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._items)
 
     def find(self, name: Any) -> int:
         if isinstance(name, np.generic):
