@@ -59,7 +59,7 @@ from tether.explanation.what_if import WhatIf as WhatIf
 from tether.influence.advisable import Advisable as Advisable
 from tether.influence.classes import Classes as Classes
 from tether.influence.why import Why as Why
-from tether.io.convert import EpisodeModel as EpisodeModel
+from tether.io.conversion import EpisodeModel as EpisodeModel
 from tether.learning.learned_types import LearnedTypes as LearnedTypes
 from tether.learning.posterior import Posterior as Posterior
 from tether.learning.uncertainty import ChangedAction as ChangedAction
@@ -99,6 +99,6 @@ from tether.plan.typed_record import TypesOverTime as TypesOverTime
 from tether.plan.unfolded import CounterfactualRows as CounterfactualRows
 from tether.ruling.comparing import ComparedGroup as ComparedGroup
 from tether.ruling.comparing import Comparison as Comparison
-from tether.ruling.one_rule import Rule as Rule
+from tether.ruling.one_rule import OneRule as OneRule
 from tether.ruling.rule_results import EvaluatedRule as EvaluatedRule
 from tether.ruling.rule_results import RulePolicy as RulePolicy

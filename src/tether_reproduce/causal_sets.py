@@ -16,10 +16,9 @@ from tether.cases.sepsis import state_reward
 from tether.conditioning.model_sets import Assumption
 from tether.evaluation.guarantees import guarantees_by_k
 from tether.views.figures import plot_certificate, plot_guarantees
-from tether_reproduce.exact_rows import Floats, Ints, observed_transitions, rows_given
-from tether_reproduce.findings import Comparison, Figure, Section, Table
+from tether_reproduce.draws import Floats, Ints, observed_transitions, rows_given
+from tether_reproduce.findings import Comparison, Figure, Section, Table, published
 from tether_reproduce.lake_and_aircraft import aircraft, frozen_lake
-from tether_reproduce.published import published
 
 __all__ = [
     "OUR_PLANS",

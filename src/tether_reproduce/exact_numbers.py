@@ -14,9 +14,9 @@ from tether.cases import epidemic, grid_world, sepsis
 from tether.conditioning.model_sets import Assumption
 from tether_reproduce.causal_sets import OUR_PLANS, limits_free, robust_grid
 from tether_reproduce.few_changes import CHECKED, improvements, outcomes
+from tether_reproduce.findings import Expected, expected
 from tether_reproduce.lake_and_aircraft import aircraft, frozen_lake
 from tether_reproduce.off_policy import redraw, released_world
-from tether_reproduce.published import Expected, expected
 from tether_reproduce.sepsis_cases import component, load_table
 from tether_reproduce.small_cases import toy_section
 from tether_reproduce.sweep_tables import first_improvement, sweeps

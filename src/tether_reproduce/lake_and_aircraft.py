@@ -19,7 +19,7 @@ import numpy as np
 
 import tether
 from tether.cases import Case
-from tether_reproduce.exact_rows import Floats
+from tether_reproduce.draws import Floats
 
 __all__ = ["aircraft", "frozen_lake"]
 

@@ -4,7 +4,7 @@ A plan may do different things in different states. A *fixed sequence* changes t
 state: it can be written on a card. Where one of its actions is not available, or not allowed for k, it cannot be
 followed; in an absorbing state there is nothing to choose, and it goes on.
 
-All sequences that change at most m actions are followed together, in one chain (`tether.plan.chain`) whose nodes
+All sequences that change at most m actions are followed together, in one chain (`tether.core.chain`) whose nodes
 remember the sequence so far in the place of the changes left.
 """
 
@@ -20,12 +20,13 @@ from tether._foundation.arrays import Flags, Floats, Ints
 from tether._foundation.markup import facts
 from tether._foundation.rounding import gain_of, rounding_of
 from tether.conditioning.edited_rows import spans
+from tether.core.chain import Chain, Taken, Visits
 from tether.errors import Problem, QueryError
 from tether.observation.changes import absorbing, changes_something, is_change
-from tether.plan.chain import Chain, Taken, Visits, build_chain
 from tether.plan.plan_record import PlanRecord
 from tether.plan.rewards import ExpectedRewards
 from tether.plan.robust_record import RobustPlanRecord
+from tether.plan.walks import build_chain
 
 __all__ = ["FixedSequence", "fixed_sequence"]
 

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints, places_among
+from tether._foundation.arrays import Floats, Ints, distinct, places_among, positions
 from tether.conditioning.counterfactual_record import check_not_stuck
 from tether.conditioning.edited_rows import EditedRows, nominal_start, spans
 from tether.conditioning.layers import replay
 from tether.conditioning.model_sets import ModelSet, worth_elsewhere
+from tether.core.chain import Taken, Visits
 from tether.errors import QueryError
 from tether.evaluation.evaluate import own_rest, policy_for, visit
 from tether.influence.one_step import influenced_pairs
@@ -29,12 +30,12 @@ from tether.model.model_record import ModelRecord
 from tether.model.properties import Property
 from tether.observation.changes import is_change
 from tether.plan.best_values import final_rewards
-from tether.plan.chain import Taken, Visits, or_rest
 from tether.plan.limited import LimitedPlanRecord
 from tether.plan.objective import asked_set
 from tether.plan.plan_record import PlanRecord
 from tether.plan.policy import array_decider, decider
 from tether.plan.robust_record import RobustPlanRecord
+from tether.plan.walks import or_rest
 
 if TYPE_CHECKING:
     from tether.core.robust import RowsTaken
@@ -291,16 +292,9 @@ def _merged(states: Ints, changes: Ints, runs: Ints, possible: Any, n_states: in
     """The different nodes that some entries lead to; and for each entry, which of them it leads to."""
     width, height = int(changes.max(initial=0)) + 1, int(runs.max(initial=0)) + 1
     key = (states * width + changes) * height + runs
-    size = n_states * width * height
-    if size <= 8 * key.size:  # a table is quicker than sorting
-        table = np.zeros(size, dtype=np.int64)
-        table[key[possible]] = 1
-        nodes = np.flatnonzero(table)
-        table[nodes] = np.arange(nodes.size)
-        there = table[key]
-    else:
-        nodes = np.unique(key[possible])
-        there = np.minimum(np.searchsorted(nodes, key), nodes.size - 1)
+    size, there = n_states * width * height, np.full(key.size, -1)
+    nodes = distinct(key[possible], size)
+    there[possible] = positions(nodes, key[possible], size)
     return Visits(nodes // (width * height), nodes // height % width, nodes % height), there
 
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
 from tether.conditioning.model_sets import ModelSet
+from tether.core.chain import Taken, Visits
 from tether.evaluation.following import Followed, or_as_observed, walk
 from tether.evaluation.ranges import PolicyValues, related_range
-from tether.plan.chain import Taken, Visits
 from tether.plan.objective import asked_set
 from tether.plan.typed_plan import TypedPlanRecord
 

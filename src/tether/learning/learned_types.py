@@ -28,6 +28,7 @@ from tether._foundation.checks import whole_number
 from tether._foundation.markup import Displayed
 from tether._foundation.words import counted, percent
 from tether.errors import Problem, QueryError
+from tether.io.logs import read_episodes
 from tether.io.names_as_text import text_of
 from tether.learning.learn import learn
 from tether.logs.extra_columns import ExtraColumns
@@ -230,8 +231,6 @@ def _opened(episodes: Any, reading: Mapping[str, Any]) -> Episodes:
     how = {name: one for name, one in reading.items() if name in _READING}
     if (isinstance(episodes, Mapping) and not _is_table(episodes)) or (isinstance(episodes, list | tuple) and episodes):
         return Episodes.from_paths(episodes)
-    from tether.io.logs import read_episodes
-
     return read_episodes(episodes, **how)
 
 

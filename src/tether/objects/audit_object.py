@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from tether.auditing.running import Progress
     from tether.auditing.workers import Workers
     from tether.explanation.verdicts import Nouns
-    from tether.influence.one_step import Influence
-    from tether.influence.rules import Rule
+    from tether.influence.one_step import GivenInfluence as Influence
+    from tether.influence.rules import GivenRule as Rule
     from tether.model.properties import Property
 
 __all__ = ["Audit", "audit"]

@@ -22,8 +22,8 @@ from tether.observation.path import Observation, Path
 
 if TYPE_CHECKING:
     from tether.influence.advisable import Advisable
-    from tether.influence.one_step import Influence
-    from tether.influence.rules import Rule
+    from tether.influence.one_step import GivenInfluence as Influence
+    from tether.influence.rules import GivenRule as Rule
     from tether.influence.why import Why
     from tether.model.properties import Property
     from tether.objects.limited_object import LimitedPlan
@@ -491,9 +491,9 @@ def counterfactual(
     >>> [round(tether.counterfactual(lake, fell, horizon=H).plan(k=2, m=1).value, 3) for H in (1, 2, 9)]
     [0.667, 0.833, 0.999]
     """
-    from tether.objects.types_object import TypedCounterfactual
-
     if isinstance(mdp, Types):
+        from tether.objects.types_object import TypedCounterfactual
+
         given = mechanism != GumbelMax.name or options or horizon is not None or then != "best"
         if given or not isinstance(path, Path):
             raise QueryError("of several types: a tether.Path, under Gumbel-max alone, up to the end of its record")

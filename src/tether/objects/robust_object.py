@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tether._foundation.markup import Displayed
 from tether.conditioning.model_sets import Assumption, check_gamma, model_set
+from tether.errors import Problem, QueryError
 from tether.model.model_record import ModelRecord
 from tether.model.properties import Property, make_property, objective_name
 from tether.model.several_types import refuse_types
@@ -20,7 +21,7 @@ from tether.plan.robust_record import RobustPlanRecord, RobustRecord
 if TYPE_CHECKING:
     import os
 
-    from tether.influence.rules import Rule
+    from tether.influence.rules import GivenRule as Rule
     from tether.io.intervals import IntervalModel
 
 __all__ = ["Robust", "RobustPlan", "robust"]
@@ -55,6 +56,11 @@ class RobustPlan(RobustPlanRecord, Plan):
     """
 
     cf: CounterfactualMDP
+
+    def write(self, file: str | os.PathLike[str]) -> None:
+        """Refuse: a scheduler is about a model whose probabilities are known, not about intervals."""
+        what = "a guaranteed plan is not written as a scheduler: the states of its interval model are others"
+        raise QueryError(Problem(what, fix="plan.to_arrow() has its actions; cf.plan(k, m).write(file) writes a plan"))
 
     @cached_property
     def best_case(self) -> float:

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tether._foundation.markup import Displayed
-from tether.influence.one_step import Influence
-from tether.influence.rules import Rule
+from tether.influence.one_step import GivenInfluence as Influence
+from tether.influence.rules import GivenRule as Rule
 from tether.objects.counterfactual_object import CounterfactualMDP
 from tether.plan.typed_plan import TypedPlanRecord, TypedSweep, typed_sweep
 from tether.plan.typed_record import TypedRecord
