@@ -404,3 +404,22 @@ def test_robust_on_a_learned_model(tmp_path):
     assert "go with assume='nothing' alone, not 'stability'" in refused.stderr
     refused = CliRunner().invoke(main, ["robust", "case:epidemic", "--confidence", "0.95"])
     assert "was not learned from episodes" in refused.stderr
+
+
+def test_the_model_of_an_episode_and_its_plan_are_exported(tmp_path):
+    """Both are about the same question; the answer is the value that is printed."""
+    model, plan = tmp_path / "episode.drn", tmp_path / "best.json"
+    about = "explain", "case:grid-world", "-k", 6, "-m", 2, "--no-certificate"
+    found = json_of(*about, "--export", model, "--export", plan)
+    assert [one["file"] for one in found["export"]] == [str(model), str(plan)]
+    assert found["export"][0]["question"] == 'R{"reward"}max=? [ C<=12 ]'
+    assert found["export"][1]["question"] is None
+    read = tether.io.read_model(model)
+    assert read.n_states == found["export"][0]["states"]
+    assert read.evaluate(tether.io.open_policy(plan, read), 12).value == pytest.approx(found["value"])
+    assert json_of(*about)["export"] == []
+    printed = words(*about, "--export", model)
+    assert printed.endswith(f'Written to {model}: R{{"reward"}}max=? [ C<=12 ]'.replace("  ", " "))
+    refused = CliRunner().invoke(main, [*map(str, about), "--never", "0", "--export", str(model)])
+    assert refused.exit_code == 2
+    assert "leave out --subject-to, --only, --never or --cost" in " ".join(refused.output.split())

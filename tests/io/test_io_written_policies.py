@@ -185,6 +185,8 @@ def test_what_prism_itself_writes(tmp_path):
         ("(true,0)=fly", "line 2: the model has no action 'fly'"),
         ("(true,0)=", "line 2: a choice without a name is one of several there"),
         ("(true,0)=1", "line 2: found the number of a choice, 1, but its actions have names; export with type=actions"),
+        ("()=max", "line 2: the model has no state ''"),
+        ("(true,0)=0.5.5:go_left+0.5:max", "line 2: the probability is '0.5.5'; expected a number"),
         ("hello", "line 2: found 'hello'; expected a state and its choice"),
         ("(false,1)=max", "line 2: this was said before"),
     ],

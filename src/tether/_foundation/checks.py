@@ -24,7 +24,7 @@ def whole_number(name: str, value: Any, least: int) -> int:
     return int(value)
 
 
-def random_generator(rng: Any) -> np.random.Generator:
+def random_generator(rng: Any, name: str = "rng") -> np.random.Generator:
     """A generator of random numbers from a seed, a generator or None, or an error that says what is allowed.
 
     >>> random_generator(1).integers(10)
@@ -33,7 +33,9 @@ def random_generator(rng: Any) -> np.random.Generator:
     try:
         return np.random.default_rng(rng)
     except (TypeError, ValueError) as error:
-        raise QueryError(Problem(f"rng must be a seed or a numpy Generator, not {rng!r}: {error}", value=rng)) from None
+        raise QueryError(
+            Problem(f"{name} must be a seed or a numpy Generator, not {rng!r}: {error}", value=rng)
+        ) from None
 
 
 def whole_numbers(name: str, given: Iterable[int] | None, default: range, least: int, most: int) -> Ints:

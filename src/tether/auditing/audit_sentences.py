@@ -51,7 +51,7 @@ def audit_sentences(audit: AuditRecord) -> list[str]:
 
 
 def audit_in_parts(audit: AuditRecord) -> Said:
-    """The same in parts, for a page."""
+    """The sentences of an audit in parts, for a page."""
     summary = audit.summary
     wrong = summary.episodes - summary.answered
     broken = [f"{counted(wrong, 'episode')} could not be answered: {_reasons(audit, wrong)}."] if wrong else []

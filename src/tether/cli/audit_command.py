@@ -110,13 +110,15 @@ def audit(
     EPISODES is a table, as for tether learn, or a directory of Parquet files. For each episode
     the best plan within k and m is found, or the policy is evaluated. Broken episodes are listed with the reason.
     """
+    from tether.cli.pipes import input_file
     from tether.cli.screen import progress, put
     from tether.io.opening import must_exist
     from tether.io.policies import open_policy
     from tether.objects.audit_object import audit as ask
 
     click.get_current_context().with_resource(signals_as_ctrl_c())
-    must_exist(log)
+    file = input_file(log, "EPISODES")
+    must_exist(file)
     refuse_columns_alone(policy, policy_columns)
     if policy is not None and reports:
         raise click.UsageError("--reports writes reports of plans; with --policy there are none")
@@ -126,7 +128,7 @@ def audit(
     with client_of(scheduler) as client, progress_of(f"auditing {log}", fresh) as tell:
         found = ask(
             mdp,
-            log,
+            file,
             limits.k,
             limits.m,
             rule=limits.rule,

@@ -56,7 +56,7 @@ def _look(episode: Episode, influence: Any) -> Check:
     if alone:
         episode.refuse_options_of_path()
     path = None if alone else episode.open_path
-    format = episode.format or format_by_suffix(episode.model)
+    format = episode.format or format_by_suffix(episode.file)
     return check_opened(episode.open, path, episode.replay, influence, format)
 
 

@@ -65,16 +65,24 @@ class ModelOptions:
     def _has(self) -> str | None:
         from tether.io.opening import names_in
 
-        return names_in(self.model, self.format)
+        return names_in(self.file, self.format)
+
+    @property
+    def file(self) -> str:
+        """The file of MODEL: for ``-`` one of standard input."""
+        from tether.cli.pipes import input_file
+
+        return input_file(self.model, "MODEL")
 
     def open(self) -> MDP:
         """Read the model, and say so."""
+        from tether.cli.pipes import read_from
         from tether.cli.screen import progress
         from tether.io import open_model
 
-        with progress() as say:
+        with progress() as say, read_from(self.model, "MODEL") as file:
             say(f"reading {self.model}", READING)
-            mdp = open_model(self.model, **{**self._without_rewards, **self.reading})
+            mdp = open_model(file, **{**self._without_rewards, **self.reading})
         if self.discount is not None:
             mdp = mdp.with_objective(discount=self.discount)
         return self._with_final_reward(mdp) if self.final_reward else mdp
@@ -91,7 +99,7 @@ class ModelOptions:
         from tether.io.opening import rewards_left_out
 
         objective = click.get_current_context().params.get("objective")
-        return {} if objective is None else rewards_left_out(self.model, self.format)
+        return {} if objective is None else rewards_left_out(self.file, self.format)
 
     @property
     def reading(self) -> dict[str, Any]:
@@ -147,7 +155,7 @@ class Episode(ModelOptions):
             return self.model
         from tether.io.opening import must_exist
 
-        must_exist(self.model)
+        must_exist(self.file)
         raise click.UsageError(
             "PATH is missing: the episode that happened, as a file, as an episode of a log (log.csv#17), or case:NAME. "
             "It may be left out only if MODEL is an embedded case."

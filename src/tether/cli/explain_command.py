@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from tether.explanation.explain import Explanation
     from tether.explanation.sentences import Answer
+    from tether.objects.plan_object import Plan
     from tether.plan.plan_record import PlanRecord
 
 __all__ = ["explain", "names_of", "print_explanation"]
@@ -38,6 +39,7 @@ Examples:
   tether explain case:sepsis -k 9 -m 3 --subject-to 'reach died 0.78'
   tether explain model.csv path.csv -k 3 -m 2
   tether explain learned-model log.csv#17 -k 4 --draws 200
+  tether explain case:epidemic -k 6 -m 4 --export e.drn --export best.json
   tether explain --type frail=a.csv --type fit=b.csv --prior fit=0.8 p.csv"""
 )
 @with_limits_and_risk
@@ -59,6 +61,14 @@ Examples:
     metavar="NAME=SHARE",
     help="How likely each type is before the episode: diabetic=0.2. May be repeated.",
 )
+@click.option(
+    "--export",
+    "export",
+    multiple=True,
+    metavar="FILE",
+    help="For a model checker: the episode's model within k and m (.drn for Storm, .tra for PRISM), with the question "
+    "whose answer is the value; or the plan as its scheduler (.json for Storm, .txt for PRISM). May be repeated.",
+)
 @with_draws
 @with_certificate
 @as_json
@@ -68,6 +78,7 @@ def explain(
     types: dict[str, str],
     prior_of_types: dict[str, float] | None,
     features: str | None,
+    export: tuple[str, ...],
     draws: int | None,
     seed: int,
     certificate: bool,
@@ -84,13 +95,14 @@ def explain(
     answer is then for somebody who does not see the type.
     """
     from tether.cli.json_output import print_json
-    from tether.cli.screen import progress
+    from tether.cli.screen import progress, put
     from tether.explanation.answer_data import explanation_data
     from tether.explanation.state_words import only
 
     if about_types(episode, types, prior_of_types):
         refused = {
             "--features": features,
+            "--export": export,
             "--draws": draws,
             "--subject-to": limits.subject_to,
             "--only": limits.only,
@@ -101,6 +113,9 @@ def explain(
         }
         explain_types(episode, limits, types, prior_of_types, certificate, as_json, refused)
         return
+    if export and (limits.subject_to or limits.only or limits.never or limits.cost):
+        wrong = "--subject-to, --only, --never or --cost"
+        raise click.UsageError(f"--export writes the question within k and m alone: leave out {wrong}.")
     plan = limits.plan(episode.replay(), every_k=True)
     group = None if features is None else only(names_of(features), plan.cf.path.states[0])
     with progress() as say:
@@ -116,10 +131,23 @@ def explain(
         say("computing other causal models", LIMITS)
         _ = explanation.certificate
         _ = explanation.uncertainty
+        written = [_write(plan, file) for file in export]
     if as_json:
-        print_json("explain", **episode.named, **explanation_data(explanation))
+        print_json("explain", **episode.named, **explanation_data(explanation), export=written)
         return
     print_explanation(explanation, episode, suggested=limits.k is None)
+    for one in written:
+        put(f"Written to {one['file']}{'.' if one['question'] is None else ': ' + one['question']}")
+
+
+def _write(plan: Plan, file: str) -> dict[str, Any]:
+    """Write the plan, or the model that it is a scheduler of; what was written, and the question for it."""
+    if file.lower().endswith((".json", ".txt")):
+        plan.write(file)
+        return {"file": file, "states": None, "transitions": None, "question": None}
+    about: dict[str, Any] = {"rule": plan.rule, "influence": plan.influence, "objective": plan.objective}
+    made = plan.cf.write(file, plan.k, plan.m, **about, minimise=plan.minimise)
+    return {"file": made.file, "states": made.states, "transitions": made.transitions, "question": made.question}
 
 
 def names_of(features: str) -> list[str]:

@@ -87,7 +87,7 @@ def learn(
     from tether.io.opening import must_exist
     from tether.learning.learn import learn as fit
 
-    with progress() as say, read_from(log) as file:
+    with progress() as say, read_from(log, "EPISODES") as file:
         must_exist(file)
         say(f"reading {log}", READING)
         mdp = fit(

@@ -114,10 +114,11 @@ def rules(
     mdp, reading = _opened(source, log, given)
     compared = None
     if by is not None:  # first, for it is fast: a wrong column is not noticed only after the search
+        from tether.cli.pipes import input_file
         from tether.objects.rules_object import compare as compare_log
 
         same = {name: given[name] for name in ("objective", "minimise", "where")}
-        compared = compare_log(log, by, mdp=mdp, bad=given["bad"] or None, **same, **reading)
+        compared = compare_log(input_file(log, "EPISODES"), by, mdp=mdp, bad=given["bad"] or None, **same, **reading)
     found = _ask("rules", ask, mdp, log, out, given, {**reading, **options})
     _show("rules", found, source, log, out, as_json, compared)
 
@@ -176,16 +177,18 @@ def compare(
 
     Also what is left of a difference after the case mix of the groups.
     """
+    from tether.cli.pipes import input_file
     from tether.cli.screen import put
     from tether.io.opening import must_exist
     from tether.objects.rules_object import compare as ask
 
-    must_exist(log)
+    file = input_file(log, "EPISODES")
+    must_exist(file)
     own, of_log = source.split_columns()
     mdp = replace(source, columns=own).open()
     with progress_of(f"comparing {log}", None) as tell:
         found = ask(
-            log, by, mdp=mdp, objective=objective, minimise=minimise, bad=bad or None, where=where,
+            file, by, mdp=mdp, objective=objective, minimise=minimise, bad=bad or None, where=where,
             columns={**of_log, **log_columns} or None, time=time, step=step, progress=tell,
         )  # fmt: skip
     if as_json:
@@ -197,10 +200,12 @@ def compare(
 
 def _opened(source: ModelOptions, log: str, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """The model, and how the log is read."""
+    from tether.cli.pipes import input_file
     from tether.io.opening import must_exist
 
     click.get_current_context().with_resource(signals_as_ctrl_c())
-    must_exist(log)
+    file = input_file(log, "EPISODES")
+    must_exist(file)
     own, of_log = source.split_columns()
     mdp = replace(source, columns=own).open()
     columns = {**of_log, **given.pop("log_columns")} or None
@@ -211,9 +216,15 @@ def _ask(
     name: str, ask: Callable[..., Rules], mdp: Any, log: str, out: str, given: dict[str, Any], options: dict[str, Any]
 ) -> Rules:
     """Ask, and show the progress."""
+    from tether.cli.pipes import input_file
+
     scheduler, bad = given.pop("scheduler"), given.get("bad")
     with client_of(scheduler) as client, progress_of(f"{name}: {log}", given["fresh"]) as tell:
-        return ask(mdp, log, **{**given, **options, "bad": bad or None, "out": out, "client": client, "progress": tell})
+        return ask(
+            mdp,
+            input_file(log, "EPISODES"),
+            **{**given, **options, "bad": bad or None, "out": out, "client": client, "progress": tell},
+        )
 
 
 def _show(name: str, found: Rules, source: ModelOptions, log: str, out: str, as_json: bool, compared: Any) -> None:

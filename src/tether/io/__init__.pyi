@@ -11,7 +11,6 @@ from .datasets import from_dataset as from_dataset
 from .drn import read_drn as read_drn
 from .drn import write_drn as write_drn
 from .gym import from_gymnasium as from_gymnasium
-from .gym import record as record
 from .intervals import IntervalModel as IntervalModel
 from .logs import read_episodes as read_episodes
 from .logs import write_episodes as write_episodes
@@ -30,6 +29,7 @@ from .policies import open_policy as open_policy
 from .policies import write_policy as write_policy
 from .prism import read_prism as read_prism
 from .prism import write_prism as write_prism
+from .recording import record as record
 from .results import read_plan as read_plan
 from .results import read_sweep as read_sweep
 from .storm import from_stormpy as from_stormpy

@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from tether._foundation.problems import FEW, Complaints, Source
@@ -18,6 +19,7 @@ from tether.errors import FileError, Problem, QueryError
 
 __all__ = [
     "ARCHIVE_END",
+    "TABLES",
     "VARIABLE",
     "CheckedStream",
     "File",
@@ -32,11 +34,26 @@ __all__ = [
     "opened_bytes",
     "opened_text",
     "read_bytes",
+    "table_kind",
     "too_large",
+    "unknown_table",
     "unpacked_limit",
 ]
 
 File = str | os.PathLike[str]
+
+TABLES = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".xlsx": "xlsx",
+    ".xlsm": "xlsx",
+}
+"""The kind of table behind each suffix; CSV and TSV may also be compressed (``.csv.gz``)."""
 
 _BLOCK = 1 << 24
 
@@ -75,6 +92,22 @@ def name_of(file: File) -> str:
 def file_error(file: File, what: str | Problem, line: int | None = None) -> FileError:
     """One thing that is wrong with a file."""
     return FileError(Source(name_of(file)).located(what if isinstance(what, Problem) else Problem(what), line=line))
+
+
+def table_kind(file: File) -> str | None:
+    """``csv``, ``tsv``, ``parquet``, ``arrow`` or ``xlsx`` by the file's suffix; None for another."""
+    path = Path(name_of(file))
+    if path.suffix.lower() == ".gz":
+        kind = TABLES.get(Path(path.stem).suffix.lower())
+        return kind if kind in ("csv", "tsv") else None
+    return TABLES.get(path.suffix.lower())
+
+
+def unknown_table(file: File) -> FileError:
+    """The error for a file name without a known suffix."""
+    return file_error(
+        file, Problem("the name does not say what table this is", expectation=f"one of {', '.join(TABLES)}")
+    )
 
 
 def unpacked_limit(size: int, given: int | str | None = None, *, in_pieces: bool = False) -> int:

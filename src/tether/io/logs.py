@@ -21,15 +21,15 @@ from tether._foundation.arrays import Ints, spans, starts
 from tether._foundation.problems import Complaints, Source
 from tether.errors import FileError, PathError, Problem, TetherError
 from tether.io.arrowfiles import label_column, write_arrow
-from tether.io.columns import Columns, columns_of, read_columns, table_kind, unknown_table
-from tether.io.files import File
+from tether.io.columns import Columns, columns_of, read_columns
+from tether.io.files import File, table_kind, unknown_table
 from tether.io.logshapes import OPTIONAL, LogShape, are_timestamps, make_shape
 from tether.io.names_as_text import find_index
 from tether.io.values import DECIMAL_COMMA
 from tether.io.writtenlogs import as_expected, fold_names
 from tether.mdp import MDP
 from tether.model.encode import Coded, coded
-from tether.model.names import Names, make_names, plain
+from tether.model.names import Names, names_in_use, plain
 from tether.observation.arrange import ByRow, arrange_log, arrange_sound
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path
@@ -156,23 +156,15 @@ class Sound:
         if not self.broken:
             return log
         kept = np.flatnonzero(np.diff(log.start) > 0)
-        (ids, _), (actions, (action,)) = _used(log.ids, kept), _used(log.actions, log.action)
-        states, (state, after) = _used(log.states, log.state, log.next_state)
+        (ids, _), (actions, (action,)) = names_in_use(log.ids, kept), names_in_use(log.actions, log.action)
+        states, (state, after) = names_in_use(log.states, log.state, log.next_state)
         start = np.append(log.start[kept], log.start[-1:])
         changed = replace(log, ids=ids, states=states, actions=actions, start=start)
         changed = replace(changed, state=state, action=action, next_state=after)
         if log.outcomes is None or log.outcome is None:
             return changed
-        outcomes, (outcome,) = _used(log.outcomes, log.outcome[kept])
+        outcomes, (outcome,) = names_in_use(log.outcomes, log.outcome[kept])
         return replace(changed, outcomes=outcomes, outcome=outcome)
-
-
-def _used(names: Names, *codes: Ints) -> tuple[Names, list[Ints]]:
-    """The names that occur, and the codes in these; -1 stays -1."""
-    used = np.unique(np.concatenate([one[one >= 0] for one in codes]))
-    at = np.full(len(names) + 1, -1, dtype=np.int64)
-    at[used] = np.arange(used.size)
-    return make_names([names[int(i)] for i in used], None, "name"), [at[one] for one in codes]
 
 
 def read_sound_episodes(log: Any, *, source: Source | None = None, fold_case: bool = False, **reading: Any) -> Sound:

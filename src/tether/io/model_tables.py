@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from tether.errors import ModelError, Problem
 from tether.io.arrowfiles import label_column, write_arrow
-from tether.io.columns import Columns, columns_of, read_columns, table_kind, unknown_table
-from tether.io.files import File, file_error
+from tether.io.columns import Columns, columns_of, read_columns
+from tether.io.files import File, file_error, table_kind, unknown_table
 from tether.io.names_as_text import word_to_label
 from tether.mdp import MDP
 from tether.model.encode import Coded

@@ -16,8 +16,7 @@ from tether._foundation.problems import Complaints
 from tether._foundation.writing import written
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.errors import Problem, QueryError
-from tether.io.columns import table_kind
-from tether.io.files import checked_text, file_error, name_of
+from tether.io.files import checked_text, file_error, name_of, table_kind
 from tether.io.names_as_text import Words
 from tether.io.opening import must_exist
 from tether.model.model_record import ModelRecord
@@ -100,12 +99,14 @@ def write_policy(policy: Any, mdp: ModelRecord, file: str | os.PathLike[str], *,
 
     Examples
     --------
-    >>> import tempfile, tether
+    >>> import pathlib, tempfile, tether
     >>> grid = tether.cases.grid_world().mdp
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     tether.io.write_policy({0: "down", 4: "right"}, grid, f"{folder}/best.txt")
-    ...     print(open(f"{folder}/best.txt").read().split(), tether.io.open_policy(f"{folder}/best.txt", grid))
-    ['(0)=down', '(4)=right'] {0: {'down': 1.0}, 4: {'right': 1.0}}
+    ...     print(pathlib.Path(folder, "best.txt").read_text().split())
+    ...     print(tether.io.open_policy(f"{folder}/best.txt", grid))
+    ['(0)=down', '(4)=right']
+    {0: {'down': 1.0}, 4: {'right': 1.0}}
     """
     name = name_of(file)
     suffix = os.path.splitext(name)[1].lower()

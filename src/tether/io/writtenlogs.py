@@ -18,9 +18,9 @@ from tether._foundation.arrays import Ints
 from tether._foundation.problems import Source
 from tether._foundation.words import folded
 from tether.errors import FileError, Problem, QueryError
-from tether.io.columns import TextTable, table_kind
+from tether.io.columns import TextTable
 from tether.io.delimited import Text, cells_of, header_of, scan
-from tether.io.files import check_text, read_bytes
+from tether.io.files import check_text, read_bytes, table_kind
 from tether.model.names import Names, make_names
 from tether.observation.episodes import Episodes
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from tether._foundation.problems import Source
 from tether.errors import FileError, Problem
 from tether.io.arrowfiles import open_footer, parquet_pieces
-from tether.io.columns import table_kind
+from tether.io.files import table_kind
 from tether.logs.batches import FileStamps, PiecewiseLog, last_change
 
 __all__ = ["StreamedLog", "files_in", "is_streamed"]

@@ -19,8 +19,9 @@ import pyarrow.compute as pc
 from tether._foundation.arrays import Ints
 from tether._foundation.problems import Source
 from tether.errors import FileError, Problem
-from tether.io.columns import TextTable, columns_of, table_kind
+from tether.io.columns import TextTable, columns_of
 from tether.io.delimited import Text, cells_of, scan, text_pieces
+from tether.io.files import table_kind
 from tether.io.logs import log_columns
 from tether.io.values import are_all_whole
 from tether.logs.batches import FileStamps, PiecewiseLog, Seen, changes_of, last_change

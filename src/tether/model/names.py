@@ -19,7 +19,17 @@ from tether._foundation.markup import Displayed
 from tether._foundation.words import counted
 from tether.errors import ModelError, Problem
 
-__all__ = ["Names", "Tracked", "as_array", "is_missing", "make_names", "name_list", "plain", "trusted_names"]
+__all__ = [
+    "Names",
+    "Tracked",
+    "as_array",
+    "is_missing",
+    "make_names",
+    "name_list",
+    "names_in_use",
+    "plain",
+    "trusted_names",
+]
 
 _LISTED = 12
 """How many names an error message lists; if there are more, it gives a summary."""
@@ -169,6 +179,19 @@ def name_list(names: Iterable[Any], limit: int = _LISTED) -> str:
     items = list(names)
     text = ", ".join(repr(item) for item in items[:limit])
     return text if len(items) <= limit else f"{text}, … ({len(items):,} in all)"
+
+
+def names_in_use(names: Sequence[Any], *codes: npt.NDArray[Any]) -> tuple[Names, list[npt.NDArray[np.int64]]]:
+    """The names that occur among some indices, and the indices among these; -1 stays -1.
+
+    >>> used, codes = names_in_use("abc", np.array([2, 0, -1]))
+    >>> list(used), codes[0].tolist()
+    (['a', 'c'], [1, 0, -1])
+    """
+    used = np.unique(np.concatenate([one[one >= 0] for one in codes]))
+    at = np.full(len(names) + 1, -1, dtype=np.int64)
+    at[used] = np.arange(used.size)
+    return make_names([names[int(i)] for i in used], None, "name"), [at[one] for one in codes]
 
 
 def plain(values: Any) -> list[Any]:

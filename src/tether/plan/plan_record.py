@@ -224,8 +224,8 @@ class PlanRecord(Tabular):
 
         One row per node, t = 0 … T: t, state, changes_left (and, for the rule `assured`, the uninfluenced steps just
         passed), the probability of visiting it (0 in a `RobustPlan` where only other causal models than Gumbel-max
-        lead); and what the plan does there: action, observed_action, changed,
-        influenced, strength, all empty at T.
+        lead), the value, which is what is still expected from there on (empty where the probability is 0 for that
+        reason); and what the plan does there: action, observed_action, changed, influenced, strength, all empty at T.
 
         Examples
         --------

@@ -77,9 +77,10 @@ def _state(mdp: ModelRecord, states: Words, found: re.Match[str]) -> Any:
     values = found["values"]
     if values is not None and state_values(mdp) is not None:
         return states.find(f"({values})" if "," in values else values.strip())
-    number = int(found["number"] if values is None else values) if (values or "0").strip().isdigit() else -1
+    text = found["number"] if values is None else values.strip()
+    number = int(text) if text.isdecimal() else -1
     if not 0 <= number < mdp.n_states:
-        what = f"the model has no state {found['number'] or values}"
+        what = f"the model has no state {text or '()'}"
         raise QueryError(Problem(what, fix="is it the strategy of this model?"))
     return mdp.states[number]
 
@@ -96,7 +97,7 @@ class _Choices:
         found: dict[Any, float] = {}
         parts = [_WITH_CHANCE.fullmatch(part) for part in re.split(r"\+(?=[0-9.eE-]+:)", text)]
         for part in parts:
-            word, chance = (text, 1.0) if part is None else (part[2].strip(), float(part[1]))
+            word, chance = (text, 1.0) if part is None else (part[2].strip(), _chance(part[1]))
             action = self._action(state, word)
             found[action] = found.get(action, 0.0) + chance
         return found
@@ -116,6 +117,13 @@ class _Choices:
         action = self.words.find(word)
         self.mdp.pair_index(state, action)
         return action
+
+
+def _chance(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise QueryError(Problem(f"the probability is {text!r}", value=text, expectation="a number")) from None
 
 
 def strategy_lines(mdp: ModelRecord, answers: Answers) -> Iterator[str]:
