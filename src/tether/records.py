@@ -36,6 +36,8 @@ from tether.explanation.decisions import Decision as Decision
 from tether.explanation.decisions import Decisions as Decisions
 from tether.explanation.evidence import Evidence as Evidence
 from tether.explanation.explain import Explanation as Explanation
+from tether.explanation.limited_explanation import LimitedExplanation as LimitedExplanation
+from tether.explanation.limited_explanation import LimitedStep as LimitedStep
 from tether.explanation.mistakes import Review as Review
 from tether.explanation.mistakes import ReviewedStep as ReviewedStep
 from tether.explanation.outcome_chances import OutcomeChance as OutcomeChance

@@ -5,22 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from tether._foundation.arrow import NameColumn
 
 if TYPE_CHECKING:
-    import pyarrow
-
     from tether.evaluation.evaluate import Evaluation
     from tether.evaluation.shares import Shares
 
 __all__ = ["evaluation_table", "shares_table"]
 
 
-def evaluation_table(outlook: Evaluation) -> pyarrow.Table:
+def evaluation_table(outlook: Evaluation) -> pa.Table:
     """One row per time and state; see `Evaluation.to_arrow`."""
-    import pyarrow as pa
-
     times, states, chances = [], [], []
     for t, visits in enumerate(outlook.chain.visits):
         here, index = np.unique(visits.states, return_inverse=True)
@@ -36,10 +33,8 @@ def evaluation_table(outlook: Evaluation) -> pyarrow.Table:
     )
 
 
-def shares_table(shares: Shares) -> pyarrow.Table:
+def shares_table(shares: Shares) -> pa.Table:
     """One row per changed step; see `Shares.to_arrow`."""
-    import pyarrow as pa
-
     names = ("share", "alone", "changed")
     columns = {name: pa.array([getattr(one, name) for one in shares.steps], type=pa.float64()) for name in names}
     return pa.table({"t": pa.array([one.t for one in shares.steps], type=pa.int64()), **columns})

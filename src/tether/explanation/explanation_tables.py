@@ -6,12 +6,11 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from tether._foundation.arrow import name_array
 
 if TYPE_CHECKING:
-    import pyarrow
-
     from tether.explanation.decisions import Decisions
     from tether.explanation.explain import Explanation
     from tether.explanation.outcome_chances import Outcomes
@@ -19,10 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["decisions_table", "explanation_table", "outcomes_table"]
 
 
-def explanation_table(explanation: Explanation) -> pyarrow.Table:
+def explanation_table(explanation: Explanation) -> pa.Table:
     """One row per step; see `Explanation.to_arrow`."""
-    import pyarrow as pa
-
     steps = explanation.steps
     states = [state for step in steps for state in (step.observed_state, step.state)]  # or groups of them
     columns: dict[str, Any] = {}
@@ -37,10 +34,8 @@ def explanation_table(explanation: Explanation) -> pyarrow.Table:
     return pa.table(columns)
 
 
-def decisions_table(decisions: Decisions) -> pyarrow.Table:
+def decisions_table(decisions: Decisions) -> pa.Table:
     """One row per step and action; see `Decisions.to_arrow`."""
-    import pyarrow as pa
-
     mdp, columns = decisions.cf.mdp, {}
     kinds = {"t": pa.int64(), "is_observed": pa.bool_(), "needed_k": pa.int64(), "reason": pa.string()}
     for field in dataclasses.fields(decisions.rows[0]):
@@ -52,10 +47,8 @@ def decisions_table(decisions: Decisions) -> pyarrow.Table:
     return pa.table(columns)
 
 
-def outcomes_table(outcomes: Outcomes) -> pyarrow.Table:
+def outcomes_table(outcomes: Outcomes) -> pa.Table:
     """One row per time and class; see `Outcomes.to_arrow`."""
-    import pyarrow as pa
-
     times = outcomes.T + 1
     names = [name or None for name in outcomes.classes]
     return pa.table(

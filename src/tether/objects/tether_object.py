@@ -13,7 +13,6 @@ from tether.objects.counterfactual_object import CounterfactualMDP
 from tether.objects.plan_object import Plan
 from tether.plan.best_values import Progress
 from tether.plan.plan_record import PlanRecord
-from tether.plan.plan_tables import thresholds_table
 from tether.plan.tether_record import TetherRecord
 
 if TYPE_CHECKING:
@@ -107,4 +106,6 @@ class Tethered(Shown, Tabular, TetherRecord, Displayed):
         >>> tied.to_arrow().slice(0, 1).to_pylist()
         [{'t': 0, 'state': 0, 'action': 'up', 'influenced': True, 'kappa': 6}]
         """
+        from tether.plan.plan_tables import thresholds_table
+
         return thresholds_table(self)

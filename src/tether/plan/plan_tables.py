@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from tether._foundation.arrays import Floats, Ints, read_only, summed
 from tether._foundation.arrow import NameColumn
@@ -19,8 +20,6 @@ from tether.observation.changes import is_change
 from tether.plan.best_values import final_rewards
 
 if TYPE_CHECKING:
-    import pyarrow
-
     from tether.plan.pareto import Front
     from tether.plan.plan_record import PlanRecord
     from tether.plan.sweep import Sweep
@@ -29,10 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["front_table", "plan_table", "policy_array", "sweep_table", "thresholds_table", "values_array"]
 
 
-def plan_table(plan: PlanRecord) -> pyarrow.Table:
+def plan_table(plan: PlanRecord) -> pa.Table:
     """One row per node that the plan covers; see `Plan.to_arrow`."""
-    import pyarrow as pa
-
     cf, chain = plan.cf, plan.covered
     actions = NameColumn(cf.mdp.actions)
     sizes = [visits.size for visits in chain.visits]
@@ -105,10 +102,8 @@ def _address(plan: PlanRecord, visits: Visits, some: Any) -> tuple[Ints, ...]:
     return (*address, visits.runs[some]) if plan.rule == "assured" else address
 
 
-def thresholds_table(tied: TetherRecord) -> pyarrow.Table:
+def thresholds_table(tied: TetherRecord) -> pa.Table:
     """One row per pair that s_0 can reach; see `Tethered.to_arrow`."""
-    import pyarrow as pa
-
     found, mdp = tied.thresholds(), tied.cf.mdp
     model, T = model_of(found.graph.mdp.form), found.graph.T
     layers = found.layers[:-1]
@@ -134,10 +129,8 @@ def thresholds_table(tied: TetherRecord) -> pyarrow.Table:
     return pa.table(columns)
 
 
-def sweep_table(table: Sweep) -> pyarrow.Table:
+def sweep_table(table: Sweep) -> pa.Table:
     """One row per k and m; see `Sweep.to_arrow`."""
-    import pyarrow as pa
-
     rows, columns = table.values.shape
     measured = {"about_episode": table.about_episode, "std": table.std}
     return pa.table(
@@ -152,10 +145,8 @@ def sweep_table(table: Sweep) -> pyarrow.Table:
     )
 
 
-def front_table(front: Front) -> pyarrow.Table:
+def front_table(front: Front) -> pa.Table:
     """One row per point; see `Front.to_arrow`."""
-    import pyarrow as pa
-
     return pa.table(
         {
             "price": np.array([point.price for point in front.points]),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 
 from tether._foundation.arrays import Floats, Ints, read_only
 from tether._foundation.arrow import Tabular
@@ -29,8 +30,6 @@ from tether.observation.path import Path, time_index
 from tether.plan.plan_tables import plan_table, sweep_table
 
 if TYPE_CHECKING:
-    import pyarrow
-
     from tether.plan.plan_record import PlanRecord
     from tether.plan.sweep import Sweep
 
@@ -45,7 +44,7 @@ _OF_PLAN = ("t", "state_index", "changes_left", "uninfluenced", "action_index")
 class _Saved(Tabular):
     """A result without its model: a table, its settings, and names."""
 
-    table: pyarrow.Table
+    table: pa.Table
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -69,7 +68,7 @@ class _Saved(Tabular):
         _, _, states, actions = self._names
         return Path(states, actions)
 
-    def to_arrow(self) -> pyarrow.Table:
+    def to_arrow(self) -> pa.Table:
         """The table, as it was saved."""
         return self.table
 
@@ -215,8 +214,6 @@ class SavedSweep(_Saved):
 
 def plan_without_model(plan: PlanRecord) -> SavedPlan:
     """A plan's table with its settings and names."""
-    import pyarrow as pa
-
     visits, taken = plan.covered.visits, plan.covered.taken
     states = np.concatenate([one.states for one in visits])
     used, place = np.unique(states, return_inverse=True)
