@@ -297,13 +297,14 @@ def extreme_row(
 
     ``value`` has that of its n outcomes from ``first`` on. *Elsewhere* is worth 0.
     """
-    how = limit_row(row, n, pair, step, kind, limits, 0, scratch)
+    nothing = np.int64(0)
+    how = limit_row(row, n, pair, step, kind, limits, nothing, scratch)
     wide = width(how, n)
     for j in range(wide):
         scratch.order[j] = j
         scratch.value[j] = value[first + j] if j < n else 0.0
-    sort_by(scratch.value, scratch.order, 0, wide)
-    fill_row(how, limits, 0, wide, scratch.order, 0, sign, step.chance, scratch)
+    sort_by(scratch.value, scratch.order, nothing, wide)
+    fill_row(how, limits, nothing, wide, scratch.order, nothing, sign, step.chance, scratch)
     return expectation(n, scratch.x, scratch.value)
 
 

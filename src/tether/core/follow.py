@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, read_only
 from tether._kernels.jit import kernel
 from tether._kernels.order import first_from
 from tether.core.backward import Choices
@@ -156,8 +156,8 @@ def by_choices(model: Model, layer: Layer, occupied: Occupied, choices: Choices,
     position, edit, changed = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.uint8)
     mass = np.empty(n)
     n = _take_choices(
-        model, layer.nodes, layer.edits, occupied.node, occupied.changes, occupied.mass, choices.of_node,
-        np.ascontiguousarray(choices.on_path[:, 0]), observed, most, node, changes, position, edit, changed, mass,
+        model, layer.nodes, layer.edits, read_only(occupied.node), occupied.changes, occupied.mass, choices.of_node,
+        read_only(choices.on_path[:, 0]), observed, most, node, changes, position, edit, changed, mass,
     )  # fmt: skip
     return Visits(node[:n], changes[:n], position[:n], edit[:n], changed[:n], mass[:n])
 

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, read_only
 from tether._kernels.jit import kernel, piece
 from tether._kernels.order import first_from, sort_by
 from tether.core.batch import Model
@@ -56,7 +56,7 @@ def _add(sums: Floats, which: int, x: float) -> None:
         sums[which + 1] += (x - moved) + total
 
 
-_BASE, _SLOPE, _GONE, _REST, _TOTAL = 0, 2, 4, 6, 8
+_BASE, _SLOPE, _GONE, _REST, _TOTAL = np.arange(0, 10, 2)  # not literals: `_add` would be compiled for each
 SUMS = 10
 """The first items of ``height`` are the five compensated sums; the heights follow."""
 
@@ -218,6 +218,7 @@ def rows_given(model: Model, seen: Seen, which: Ints, outcome: Ints, pairs: Ints
     size = int(np.sum(model.row_start[pairs + 1] - model.row_start[pairs]))
     start, strength = np.empty(pairs.size + 1, np.int64), np.empty(pairs.size)
     next_state, probability = np.empty(size, np.int32), np.empty(size)
+    seen = Seen(*map(read_only, seen))
     gumbel_rows(model, seen, which, outcome, pairs, np.zeros(model.n_states), start, next_state, probability, strength)
     end = int(start[-1])
     return start, next_state[:end], probability[:end], strength

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints, places_among
+from tether._foundation.arrays import Floats, Ints, places_among, read_only
 from tether.conditioning.counterfactual_record import check_not_stuck
 from tether.conditioning.edited_rows import EditedRows, nominal_start, spans
 from tether.conditioning.layers import replay
@@ -89,14 +89,16 @@ class Followed:
 
         form = models.gumbel.mdp.form
         limits, how = limits_for(self.entries.size, self.pairs.size), np.empty(self.pairs.size, np.int64)
-        rows = self.starts, form.next_state[self.entries], form.probability[self.entries], self.pairs
+        next_state, probability = map(read_only, (form.next_state[self.entries], form.probability[self.entries]))
         chance, scratch = np.empty(self.pairs.size), row_scratch_for(self.longest)
         size = np.diff(self.starts) + 1
         order = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
         for t, (begin, end) in enumerate(zip(self.first[:-1].tolist(), self.first[1:].tolist(), strict=True)):
             at = models.at(t, scaled=False)
             chance[begin:end] = at.step.chance
-            limit_rows(*rows, begin, end, at, self.entries, how, limits, scratch)
+            limit_rows(
+                self.starts, next_state, probability, self.pairs, begin, end, at, self.entries, how, limits, scratch
+            )
             if models.confounding is not None:
                 pairs, lengths = self.pairs[begin:end], np.diff(self.starts[begin : end + 1])
                 other = np.repeat(pairs != models.confounding.observed[t], lengths)  # the observed row is known
