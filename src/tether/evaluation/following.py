@@ -25,9 +25,8 @@ from tether.errors import QueryError
 from tether.evaluation.evaluate import own_rest, policy_for, visit
 from tether.influence.one_step import influenced_pairs
 from tether.model.form import Form, pair_states
-from tether.model.model_record import ModelRecord
 from tether.model.properties import Property
-from tether.observation.changes import is_change
+from tether.observation.changes import is_change, pairs_with
 from tether.plan.best_values import final_rewards
 from tether.plan.chain import Taken, Visits, or_rest
 from tether.plan.objective import asked_set
@@ -289,7 +288,7 @@ def _or_as_observed(models: ModelSet, t: int, visits: Visits, pairs: Ints, plan:
     cf = models.gumbel
     mdp, action = cf.mdp, int(cf.observation.actions[t])
     unknown = np.flatnonzero(pairs < 0)
-    pairs[unknown] = _pairs_of(mdp, visits.states[unknown], action)
+    pairs[unknown] = pairs_with(mdp.form, visits.states[unknown], action)
     open_nodes = pairs < 0
     owner, chosen = np.arange(visits.size), pairs
     if open_nodes.any():
@@ -306,12 +305,3 @@ def _or_as_observed(models: ModelSet, t: int, visits: Visits, pairs: Ints, plan:
         influenced = np.union1d(plan.influenced[t], beyond)
         runs = np.where(np.isin(chosen, influenced), 0, visits.runs[owner] + 1)
     return Taken(owner, chosen, share, changes, runs), open_nodes
-
-
-def _pairs_of(mdp: ModelRecord, states: Ints, action: int) -> Ints:
-    """The pair of each state and one action; -1 where it is not available."""
-    owner, pairs = spans(mdp.form.pair_start[states], mdp.form.pair_start[states + 1])
-    here = mdp.form.pair_action[pairs] == action
-    found = np.full(states.size, -1, dtype=np.int64)
-    found[owner[here]] = pairs[here]
-    return found

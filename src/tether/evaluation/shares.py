@@ -29,8 +29,8 @@ from tether.conditioning.layers import expand
 from tether.errors import Problem, QueryError
 from tether.evaluation.evaluate import evaluate_plan
 from tether.evaluation.following import by_choices
-from tether.observation.changes import is_change, nothing_to_change
-from tether.plan.chain import Visits, collect
+from tether.observation.changes import is_change, nothing_to_change, pairs_with
+from tether.plan.chain import Visits, collect, merged
 from tether.plan.plan_record import PlanRecord
 
 if TYPE_CHECKING:
@@ -195,8 +195,7 @@ def _values(plan: PlanRecord, times: list[int]) -> Iterator[tuple[int, float]]:
 
 def _as_observed(plan: PlanRecord, t: int, visits: Visits) -> Ints:
     """The pair of each node with the observed action; -1 if it is not available."""
-    action = int(plan.asked.observation.actions[t])
-    return np.array([plan.asked.mdp.find_pair(int(s), action) for s in visits.states], dtype=np.int64)
+    return pairs_with(plan.asked.mdp.form, visits.states, int(plan.asked.observation.actions[t]))
 
 
 def _settled(plan: PlanRecord, t: int, visits: Visits, pairs: Ints, idle: Any) -> Ints:
@@ -225,7 +224,6 @@ def _step(plan: PlanRecord, t: int, way: _Reached, subset: int, pairs: Ints) -> 
     runs = np.zeros(pairs.size, np.int64)
     if plan.rule == "assured":
         runs = np.where(np.isin(pairs, plan.influenced[t]), 0, way.visits.runs + 1)
-    nodes = np.stack((mdp.form.next_state[entry].astype(np.int64), changes[owner], runs[owner]))
-    after, target = np.unique(nodes, axis=1, return_inverse=True)
-    mass = collect(target.reshape(-1), chance, after.shape[1])
-    return _Reached(subset, Visits(*after), mass, way.earned + mdp.discount**t * float(chance @ reward))
+    after, target = merged(mdp.n_states, mdp.form.next_state[entry], changes[owner], runs[owner])
+    mass = collect(target, chance, after.size)
+    return _Reached(subset, after, mass, way.earned + mdp.discount**t * float(chance @ reward))

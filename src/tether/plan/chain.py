@@ -130,6 +130,15 @@ def chain_value(mdp: ModelRecord, chain: Chain, occupancy: list[Floats] | None =
     return total
 
 
+def merged(n_states: int, states: Ints, changes: Ints, runs: Ints) -> tuple[Visits, Ints]:
+    """Nodes of which some may be the same: each once, ascending; and where each of them is among these."""
+    n_changes, n_runs = int(changes.max(initial=0)) + 1, int(runs.max(initial=0)) + 1
+    keys, most = (states.astype(np.int64) * n_changes + changes) * n_runs + runs, n_states * n_changes * n_runs
+    key = distinct(keys, most)
+    after = Visits(key // (n_runs * n_changes), key // n_runs % n_changes, key % n_runs)
+    return after, positions(key, keys, most).astype(np.int64, copy=False)
+
+
 Decide = Callable[[int, Visits], Taken]
 
 
@@ -196,18 +205,12 @@ def or_rest(mdp: ModelRecord, t: int, visits: Visits, decide: Decide, ended: Fla
 
 def _follow(mdp: ModelRecord, edits: EditedRows | None, decided: Taken, t: int) -> tuple[Link, Visits]:
     owner, entry, probability = expand(mdp, edits, decided.pairs)
-    state = mdp.form.next_state[entry].astype(np.int64)
-    changes, runs = decided.changes[owner], decided.runs[owner]
-    n_runs = int(runs.max(initial=0)) + 1
-    n_changes = int(changes.max(initial=0)) + 1
-    keys, most = (state * n_changes + changes) * n_runs + runs, mdp.n_states * n_changes * n_runs
-    key = distinct(keys, most)
-    after = Visits(key // (n_runs * n_changes), key // n_runs % n_changes, key % n_runs)
+    after, target = merged(mdp.n_states, mdp.form.next_state[entry], decided.changes[owner], decided.runs[owner])
     values = mdp.rewards.at(t)
     reward = values[entry] if mdp.rewards.by_entry else values[decided.pairs[owner]]
     link = Link(
         decided.source[owner],
-        positions(key, keys, most).astype(np.int64, copy=False),
+        target,
         decided.pairs[owner],
         decided.probability[owner] * probability,
         reward,
