@@ -157,10 +157,11 @@ def _problem(
 
     def rewards(t: int, layer: Layer, edits: Any) -> tuple[Floats, Floats]:
         rows = graph.layers[t].edits
-        if isinstance(rows, Rows):
-            of_edits = expected.of_rows(t, rows)[edits]
-        else:  # made when they are asked for: kept nowhere
-            of_edits = expected.of_edited(t, model, layer)
+        of_edits = (
+            expected.of_rows(t, rows)[edits]
+            if isinstance(rows, Rows)  # others are made when they are asked for, and kept nowhere
+            else expected.of_edited(t, model, layer)
+        )
         return expected.of_pairs(t, layer.nodes.states), of_edits if bonus is None else of_edits + bonus[t][edits]
 
     return EngineProblem(
