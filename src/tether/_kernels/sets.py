@@ -22,7 +22,7 @@ row has one outcome more, *elsewhere* (`tether.model.confidence`), after the oth
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -107,7 +107,7 @@ def limits_for(entries: int, rows: int = 1) -> RowLimits:
 
 @kernel
 def limit_row(
-    row: Nominal, n: int, pair: int, step: Observed, kind: int, limits: RowLimits, at: int, scratch: RowScratch
+    row: Nominal, n: int, pair: int, step: Observed, kind: int, limits: RowLimits, at: Any, scratch: RowScratch
 ) -> int:
     """Write the limits of a row of the set, from ``at`` on; returns how the row is found: one of the four ways.
 
@@ -217,7 +217,7 @@ def can_happen(how: int, limits: RowLimits, j: int) -> bool:
 
 @kernel
 def fill_row(
-    how: int, limits: RowLimits, at: int, n: int, order: Ints, first: int, sign: float, chance: float,
+    how: int, limits: RowLimits, at: Any, n: int, order: Ints, first: Any, sign: float, chance: float,
     scratch: RowScratch,
 ) -> None:  # fmt: skip
     """Write the extreme row to ``scratch.x``: for outcomes in the given order (``sign`` = 1), or its reverse (-1).

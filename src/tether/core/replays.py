@@ -233,7 +233,7 @@ def rows_for(model: Model) -> Rows:
 
 
 @kernel
-def _key(earned: float, side: int, width: float) -> int:
+def _key(earned: float, side: Any, width: float) -> int:
     """The number of a return: of the nearest multiple of the width, or of the next one below or above."""
     if side < 0:
         return int(np.floor(earned / width + 1e-9))
@@ -243,7 +243,7 @@ def _key(earned: float, side: int, width: float) -> int:
 
 
 @kernel
-def find_node(layers: Layers, k: int, state: int, earned: float, side: int, width: float) -> Any:
+def find_node(layers: Layers, k: int, state: int, earned: float, side: Any, width: float) -> Any:
     """Where a node is in the table of time k, or the free place where it belongs."""
     table = layers.table[k]
     key = _key(earned, side, width)
