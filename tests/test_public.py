@@ -22,6 +22,7 @@ PUBLIC = [
     "FileError",
     "GumbelMax",
     "Independent",
+    "Influence",
     "InfluenceTest",
     "Maximal",
     "Mechanism",
@@ -30,6 +31,7 @@ PUBLIC = [
     "PathError",
     "QueryError",
     "RowMechanism",
+    "Rule",
     "SampledGumbelMax",
     "TetherError",
     "TetherRule",
@@ -154,11 +156,16 @@ def test_the_version_is_one():
 
 
 def test_importing_is_light():
-    """Neither numba (a second) nor matplotlib nor SciPy is imported until it is needed; building a model needs none."""
+    """Neither numba (a second) nor matplotlib nor SciPy is imported until it is needed; building a model needs none.
+
+    A reader of files is loaded when a file is read.
+    """
     code = """
 import sys, tether
 tether.MDP.from_table(["a"], ["x"], ["a"], [1.0]).describe()
-heavy = ("numba", "llvmlite", "matplotlib", "scipy", "pandas", "pyarrow", "gymnasium")
+tether.io.open_path("case:toy")
+readers = ("tether.io.logs", "tether.io.drn")
+heavy = ("numba", "llvmlite", "matplotlib", "scipy", "pandas", "pyarrow", "gymnasium", *readers)
 print([name for name in heavy if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)

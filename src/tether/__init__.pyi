@@ -24,7 +24,9 @@ from .evaluation.panel import compare_mechanisms as compare_mechanisms
 from .explanation.mistakes import review as review
 from .influence.one_step import effective as effective
 from .influence.one_step import tv as tv
+from .influence.own import Influence as Influence
 from .influence.own import InfluenceTest as InfluenceTest
+from .influence.own import Rule as Rule
 from .influence.own import TetherRule as TetherRule
 from .io.gym import from_gymnasium as from_gymnasium
 from .learning.learn import learn as learn

@@ -57,7 +57,7 @@ from tether.explanation.what_if import WhatIf as WhatIf
 from tether.influence.advisable import Advisable as Advisable
 from tether.influence.classes import Classes as Classes
 from tether.influence.why import Why as Why
-from tether.io.convert import EpisodeModel as EpisodeModel
+from tether.io.conversion import EpisodeModel as EpisodeModel
 from tether.learning.learned_types import LearnedTypes as LearnedTypes
 from tether.learning.posterior import Posterior as Posterior
 from tether.learning.uncertainty import ChangedAction as ChangedAction
@@ -73,6 +73,7 @@ from tether.model.practice import Practice as Practice
 from tether.model.properties import Property as Property
 from tether.objects.audit_object import Audit as Audit
 from tether.objects.counterfactual_object import CounterfactualMDP as CounterfactualMDP
+from tether.objects.limited_object import LimitedPlan as LimitedPlan
 from tether.objects.plan_object import Plan as Plan
 from tether.objects.robust_object import Robust as Robust
 from tether.objects.robust_object import RobustPlan as RobustPlan
@@ -84,7 +85,6 @@ from tether.observation.earned import Earned as Earned
 from tether.plan.constrained import Constraint as Constraint
 from tether.plan.constrained import Mixture as Mixture
 from tether.plan.lifted import LiftedPlan as LiftedPlan
-from tether.plan.limited import LimitedPlan as LimitedPlan
 from tether.plan.pareto import Front as Front
 from tether.plan.pareto import Point as Point
 from tether.plan.saved_results import SavedPlan as SavedPlan
@@ -97,6 +97,6 @@ from tether.plan.typed_record import TypesOverTime as TypesOverTime
 from tether.plan.unfolded import CounterfactualRows as CounterfactualRows
 from tether.ruling.comparing import ComparedGroup as ComparedGroup
 from tether.ruling.comparing import Comparison as Comparison
-from tether.ruling.one_rule import Rule as Rule
+from tether.ruling.one_rule import OneRule as OneRule
 from tether.ruling.rule_results import EvaluatedRule as EvaluatedRule
 from tether.ruling.rule_results import RulePolicy as RulePolicy

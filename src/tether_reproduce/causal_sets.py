@@ -1,4 +1,4 @@
-"""Sets of causal models: the follow-up's GridWorlds and sepsis paths, and the values of our plans under every model.
+"""Sets of causal models: the follow-up's models and paths, and the values of our plans under every model.
 
 The follow-up is Lally, Kazemi and Paoletti, AAMAS 2026. Rewards are those of states, and the reward of the last state
 counts. Paths are those of the released code; random paths are drawn as in that code.
@@ -16,13 +16,14 @@ from tether.cases.sepsis import state_reward
 from tether.conditioning.model_sets import Assumption
 from tether.evaluation.guarantees import guarantees_by_k
 from tether.views.figures import plot_certificate, plot_guarantees
-from tether_reproduce.exact_rows import Floats, Ints, observed_transitions, rows_given
-from tether_reproduce.findings import Comparison, Figure, Section, Table
-from tether_reproduce.published import published
+from tether_reproduce.draws import Floats, Ints, observed_transitions, rows_given
+from tether_reproduce.findings import Comparison, Figure, Section, Table, published
+from tether_reproduce.lake_and_aircraft import aircraft, frozen_lake
 
 __all__ = [
     "OUR_PLANS",
     "PATHS",
+    "best_actions",
     "left_by_gumbel_max",
     "limits_free",
     "random_average",
@@ -85,26 +86,44 @@ _TEXT = (
 )
 
 
+_MORE = (
+    "Frozen Lake and Aircraft are made from their rules, because the released code reads their probabilities from files. "
+    "What it says agrees: every step of its paths is possible, the actions on its best paths are best actions, and the "
+    "states, collisions and rewards of Aircraft are the same. How often a move is carried out, and how often the other "
+    "aircraft moves, is not said: 0.8 and 0.2 are the public model's for one of its sizes, 0.8 and 0.4 for another.",
+)
+
+
 def robust_section(paths: int = PATHS) -> Section:
     """The follow-up's experiments beside ours, and the plans of the paper's models under every causal model."""
     grids = [robust_grid(0.9), robust_grid(0.4)]
     patient, own = robust_sepsis(), sepsis()
     ours, error = random_average(grids[0], paths)
     theirs = published().follow_up
-    comparison = Comparison(
-        "mean guaranteed value",
-        ours,
-        theirs.mean_worst_case,
-        ours,
-        float(np.hypot(error, error * np.sqrt(paths / theirs.paths))),
-        of="GridWorld (0.9), random paths",
-        sampled="random paths",
+    lake, planes = frozen_lake(), (aircraft(), aircraft(wander=0.4))
+    on_lake, lake_error = random_average(lake, paths)
+    comparisons = tuple(
+        Comparison(
+            "mean guaranteed value",
+            mean,
+            known,
+            mean,
+            float(np.hypot(spread, spread * np.sqrt(paths / theirs.paths))),
+            of=f"{of}, random paths",
+            sampled="random paths",
+        )
+        for of, mean, spread, known in (
+            (grids[0].name, ours, error, theirs.mean_worst_case),
+            (lake.name, on_lake, lake_error, theirs.frozen_lake),
+        )
     )
     text = (
         *_TEXT,
         f"The average over {paths} random paths of GridWorld (0.9), drawn as in their code, of the guaranteed value is "
         f"{ours:.1f} ± {error:.1f}; published {theirs.mean_worst_case:g}. The error of theirs is that of "
-        f"{theirs.paths} paths.",
+        f"{theirs.paths} paths. Frozen Lake, drawn in the same way: {on_lake:.1f} ± {lake_error:.1f}; published "
+        f"{theirs.frozen_lake:g}, over a number of paths that we do not know: taken as the same.",
+        *_MORE,
     )
     harm = tether.counterfactual(grids[0].mdp, grids[0].paths["almost catastrophic"])
     by_k = guarantees_by_k(tether.counterfactual(own.mdp, own.paths["catastrophic"]).plan(9, 10))
@@ -113,12 +132,12 @@ def robust_section(paths: int = PATHS) -> Section:
         "robust",
         "Sets of causal models",
         text,
-        (comparison,),
+        comparisons,
         (
-            *(_paths_table(case) for case in (*grids, patient)),
+            *(_paths_table(case) for case in (*grids, patient, lake, *planes)),
             _changes_table(grids[0]),
             _own_table(),
-            _left_table((*grids, patient)),
+            _left_table((*grids, patient, lake, planes[0])),
         ),
         (
             Figure(
@@ -170,27 +189,27 @@ def robust_sepsis() -> Case:
     return Case("sepsis (state rewards)", mdp, paths)
 
 
-def random_paths(mdp: tether.MDP, n: int, *, seed: int) -> list[tether.Path]:
-    """Paths from cell 0 as the follow-up draws them: the best action (discount 0.9) twice as likely as each other one."""
+def random_paths(mdp: tether.MDP, n: int, *, seed: int, T: int = _T) -> list[tether.Path]:
+    """Paths from state 0 as the follow-up draws them: the best action (discount 0.9) twice as likely as each other one."""
     P = np.zeros((mdp.n_states, mdp.n_actions, mdp.n_states))
     for s in mdp.states:
         for a in mdp.actions:
             states, chances = mdp.row(s, a)
             P[s, a, list(states)] = chances
     reward = np.array([mdp.reward(s, 0) for s in mdp.states])
-    share = np.full((mdp.n_states, 4), 0.2)
-    share[np.arange(mdp.n_states), _best_actions(P, reward)] += 0.2
+    share = np.full((mdp.n_states, mdp.n_actions), 1.0 / (mdp.n_actions + 1))
+    share[np.arange(mdp.n_states), best_actions(P, reward)] *= 2.0
     rng, drawn = np.random.default_rng(seed), []
     for _ in range(n):
         path, actions = [0], []
-        for _ in range(_T):
-            actions.append(int(rng.choice(4, p=share[path[-1]])))
+        for _ in range(T):
+            actions.append(int(rng.choice(mdp.n_actions, p=share[path[-1]])))
             path.append(int(rng.choice(mdp.n_states, p=P[path[-1], actions[-1]])))
         drawn.append(tether.Path(path, actions))
     return drawn
 
 
-def _best_actions(P: Floats, reward: Floats) -> Ints:
+def best_actions(P: Floats, reward: Floats) -> Ints:
     """The best actions of the plain model, with a discount of 0.9 and an infinite horizon."""
     value = np.zeros(reward.size)
     for _ in range(400):
@@ -204,7 +223,7 @@ def random_average(case: Case, n: int = PATHS) -> tuple[float, float]:
     """The guaranteed value in the follow-up's set, averaged over random paths; and its standard error."""
     values = [
         tether.robust(case.mdp, path, assume="published-monotonicity").plan(path.T + 1, path.T).value
-        for path in random_paths(case.mdp, n, seed=0)
+        for path in random_paths(case.mdp, n, seed=0, T=next(iter(case.paths.values())).T)
     ]
     return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(n))
 

@@ -1,4 +1,4 @@
-"""Draws as in the papers: choices by cumulative probabilities, and rows estimated from 1,000 draws of the noise.
+"""Rows given one observed transition: exact; and drawn as in the papers, from 1,000 draws of the noise.
 
 The paper estimates every row of the counterfactual MDP from 1,000 draws. The error of a value is found by repetition:
 estimate all rows again, plan on them, and take the spread over the runs. There are two ways of drawing:
@@ -11,16 +11,45 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import tether
 from tether.conditioning.edited_rows import ObservedStep, Rows
 from tether.conditioning.mechanism import Candidates, NoisePosterior
 from tether.model.form import Form
-from tether_reproduce.exact_rows import Floats, Ints
+from tether.model.model_record import ModelRecord
 
-__all__ = ["DRAWS", "cumulative", "pick", "resample", "spread_of"]
+__all__ = [
+    "DRAWS",
+    "Floats",
+    "Ints",
+    "Rows",
+    "cumulative",
+    "observed_transitions",
+    "pick",
+    "resample",
+    "rows_given",
+    "spread_of",
+]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[Any]
+
+
+def rows_given(mdp: ModelRecord, s: int, a: int, outcome: int, pairs: Ints | None = None) -> Rows:
+    """The rows of ``pairs`` (indices, ascending; all by default) under Gumbel-max, after (s, a) led to ``outcome``."""
+    step = ObservedStep.of(mdp.form, 0, mdp.find_pair(s, a), outcome)
+    return tether.GumbelMax().infer(step).replay(mdp.form, np.arange(mdp.n_pairs) if pairs is None else pairs)
+
+
+def observed_transitions(cf: tether.records.CounterfactualMDP) -> list[tuple[int, int, int]]:
+    """The observed transitions (s, a, s'), step by step, as indices."""
+    states = cf.observation.states.tolist()
+    return list(zip(states[:-1], cf.observation.actions.tolist(), states[1:], strict=True))
+
 
 DRAWS = 1000
 """Draws per row in the paper."""

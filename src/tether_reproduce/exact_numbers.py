@@ -14,8 +14,9 @@ from tether.cases import epidemic, grid_world, sepsis
 from tether.conditioning.model_sets import Assumption
 from tether_reproduce.causal_sets import OUR_PLANS, limits_free, robust_grid
 from tether_reproduce.few_changes import CHECKED, improvements, outcomes
+from tether_reproduce.findings import Expected, expected
+from tether_reproduce.lake_and_aircraft import aircraft, frozen_lake
 from tether_reproduce.off_policy import redraw, released_world
-from tether_reproduce.published import Expected, expected
 from tether_reproduce.sepsis_cases import component, load_table
 from tether_reproduce.small_cases import toy_section
 from tether_reproduce.sweep_tables import first_improvement, sweeps
@@ -122,9 +123,9 @@ def sepsis_numbers() -> Numbers:
 
 
 def robust_numbers() -> Numbers:
-    """Values of the follow-up's GridWorlds under sets of causal models, and the ranges of our plans."""
-    for chance, name, sets in _GRIDS:
-        case = robust_grid(chance)
+    """Values of the follow-up's models under sets of causal models, and the ranges of our plans."""
+    more = [(case, "suboptimal", ("published-monotonicity", "nothing")) for case in (frozen_lake(), aircraft())]
+    for case, name, sets in [*((robust_grid(chance), *about) for chance, *about in _GRIDS), *more]:
         cf, what = tether.counterfactual(case.mdp, case.paths[name]), f"{case.name}, {name} path"
         free = cf.plan(cf.T + 1, cf.T)
         yield f"{what}, observed and Gumbel-max", [free.observed_value, free.value]

@@ -15,8 +15,7 @@ import numpy as np
 
 import tether
 from tether.views.figures import plot_curves, plot_gains
-from tether_reproduce.draws import cumulative, pick
-from tether_reproduce.exact_rows import Floats, Ints, rows_given
+from tether_reproduce.draws import Floats, Ints, cumulative, pick, rows_given
 from tether_reproduce.findings import Figure, Section, Table
 
 __all__ = ["CHANGES", "CHECKED", "draw_model", "draw_paths", "few_changes_section", "improvements", "outcomes"]

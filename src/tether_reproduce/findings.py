@@ -3,7 +3,7 @@
 A figure is all numbers of one quantity of one path: "V(s0), catastrophic path". Its numbers share one cause. Either the
 same model was sampled with 1,000 draws per row: then the error of these draws is computed, and each number is compared
 with it. Or something else differs: then a reason says what, and no number of the figure is explained by chance, even if
-it is close.
+it is close. The published numbers, and the exact ones that must not change, are data of the package.
 """
 
 from __future__ import annotations
@@ -11,18 +11,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import Any
+
+import msgspec
 
 __all__ = [
     "Comparison",
+    "Expected",
     "Figure",
     "FigureVerdict",
+    "Published",
+    "PublishedOffPolicy",
+    "PublishedPath",
     "Section",
     "Table",
     "comparison_table",
+    "expected",
     "figure_verdicts",
     "footnotes",
     "joined",
+    "published",
     "summary",
     "together",
 ]
@@ -305,3 +315,84 @@ def joined(numbers: list[int]) -> str:
     if len(numbers) > 2 and numbers == list(range(numbers[0], numbers[-1] + 1)):
         return f"{numbers[0]} … {numbers[-1]}"
     return ", ".join(map(str, numbers))
+
+
+class PublishedPath(msgspec.Struct, frozen=True):
+    """Figures and tables of one observed path: values by k for m = 1, 2, …, and sizes by k."""
+
+    observed: float
+    values: dict[int, list[float]]
+    sizes: dict[int, int]
+
+
+class PublishedCourse(msgspec.Struct, frozen=True):
+    """A simulated mean over time, with its spread."""
+
+    mean: list[float]
+    std: list[float]
+
+
+class PublishedHidden(msgspec.Struct, frozen=True):
+    """One figure of the first appendix."""
+
+    k_cf_policies: list[float]
+    fully_known: float
+    hidden: float
+
+
+class PublishedFollowUp(msgspec.Struct, frozen=True):
+    """The follow-up on sets of causal models: the average of the worst case over random paths of two of its models."""
+
+    source: str
+    mean_worst_case: float
+    frozen_lake: float
+    paths: int
+
+
+class PublishedOffPolicy(msgspec.Struct, frozen=True):
+    """Oberst and Sontag: mean returns by name; outcomes in percent, rows observed, columns counterfactual.
+
+    ``physician`` has the actions of the released table, for the states where they differ from the exact rules.
+    """
+
+    source: str
+    patients: int
+    estimates: dict[str, float]
+    outcomes: list[list[float]]
+    physician: dict[int, int]
+
+
+class Published(msgspec.Struct, frozen=True):
+    """All numbers that the papers print."""
+
+    source: str
+    note: str
+    run_time: str
+    paths: dict[str, PublishedPath]
+    mean_infected: dict[str, PublishedCourse]
+    hidden_diabetes: dict[str, PublishedHidden]
+    follow_up: PublishedFollowUp
+    off_policy: PublishedOffPolicy
+
+
+class Expected(msgspec.Struct, frozen=True):
+    """Exact numbers that must not change, to some digits; or, with ``digits`` 0, whole numbers or words."""
+
+    digits: int
+    values: list[float | str]
+
+
+@cache
+def published() -> Published:
+    """The published numbers."""
+    return msgspec.json.decode(_read("published.json"), type=Published, strict=False)
+
+
+@cache
+def expected() -> dict[str, Expected]:
+    """The exact numbers that `tether reproduce --check` compares with, by what they are."""
+    return msgspec.json.decode(_read("expected.json"), type=dict[str, Expected])
+
+
+def _read(name: str) -> bytes:
+    return (files("tether_reproduce") / "data" / name).read_bytes()

@@ -16,9 +16,8 @@ import numpy as np
 import tether
 from tether.cases.sepsis import most_likely_reward
 from tether.views.figures import plot_lines
-from tether_reproduce.exact_rows import Floats, Ints
-from tether_reproduce.findings import Comparison, Figure, Section, Table
-from tether_reproduce.published import published
+from tether_reproduce.draws import Floats, Ints
+from tether_reproduce.findings import Comparison, Figure, Section, Table, published
 from tether_reproduce.types_of_patients import (
     Beside,
     compare_policies,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import tether
-from tether_reproduce.exact_rows import Floats, Ints, Rows, rows_given
+from tether_reproduce.draws import Floats, Ints, Rows, rows_given
 from tether_reproduce.patients import N_ACTIONS, N_SEEN, STEPS, PatientLog, all_outcomes, best_policy, seen
 
 __all__ = [

@@ -15,8 +15,8 @@ import numpy as np
 
 import tether
 from tether.auditing.consistency import Consistency
-from tether_reproduce.exact_rows import Floats
-from tether_reproduce.findings import Comparison, Section, Table
+from tether_reproduce.draws import Floats
+from tether_reproduce.findings import Comparison, PublishedOffPolicy, Section, Table, published
 from tether_reproduce.learned_policy import (
     LearnedPolicy,
     as_model,
@@ -29,7 +29,6 @@ from tether_reproduce.learned_policy import (
     policy_steps,
 )
 from tether_reproduce.patients import PatientLog, World, draw_log, make_world, seen, truth_for_all
-from tether_reproduce.published import PublishedOffPolicy, published
 from tether_reproduce.redrawn import RESAMPLES, Redrawing
 
 __all__ = [

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tether.cases.sepsis import SHAPE, is_death, is_discharge, transitions
-from tether_reproduce.exact_rows import Floats, Ints
+from tether_reproduce.draws import Floats, Ints
 
 __all__ = [
     "FIRST_GLUCOSE",

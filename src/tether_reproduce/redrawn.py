@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tether.cases.sepsis import SHAPE
-from tether_reproduce.draws import cumulative, pick
-from tether_reproduce.exact_rows import Floats, Ints
+from tether_reproduce.draws import Floats, Ints, cumulative, pick
 from tether_reproduce.patients import (
     FIRST_GLUCOSE,
     FIRST_LEVELS,

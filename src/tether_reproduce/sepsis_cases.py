@@ -12,9 +12,8 @@ import tether
 from tether.cases.sepsis import sepsis_from
 from tether.errors import ModelError, Problem
 from tether.views.figures import plot_occupancy
-from tether_reproduce.exact_rows import Floats, observed_transitions, rows_given
-from tether_reproduce.findings import Comparison, Figure, Section, Table
-from tether_reproduce.published import published
+from tether_reproduce.draws import Floats, observed_transitions, rows_given
+from tether_reproduce.findings import Comparison, Figure, Section, Table, published
 from tether_reproduce.sweep_tables import (
     Compared,
     compare,

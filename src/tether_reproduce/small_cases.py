@@ -8,10 +8,8 @@ import numpy as np
 
 import tether
 from tether.views import figures
-from tether_reproduce.draws import DRAWS, spread_of
-from tether_reproduce.exact_rows import Floats
-from tether_reproduce.findings import Comparison, Figure, Section, Table
-from tether_reproduce.published import published
+from tether_reproduce.draws import DRAWS, Floats, spread_of
+from tether_reproduce.findings import Comparison, Figure, Section, Table, published
 from tether_reproduce.sweep_tables import compare, first_improvement, share_explained, sizes_figure, values_figure
 
 __all__ = ["classes_table", "epidemic_section", "grid_section", "toy_section"]

@@ -29,10 +29,10 @@ from tether_reproduce.findings import (
     comparison_table,
     figure_verdicts,
     footnotes,
+    published,
     summary,
     together,
 )
-from tether_reproduce.published import published
 from tether_reproduce.study import Study
 
 __all__ = ["check_writable", "write"]

@@ -14,8 +14,7 @@ import tether
 from tether.influence.rules import NamedRule
 from tether.views import figures
 from tether_reproduce.draws import spread_of
-from tether_reproduce.findings import Comparison, Figure, Table, joined
-from tether_reproduce.published import PublishedPath
+from tether_reproduce.findings import Comparison, Figure, PublishedPath, Table, joined
 
 __all__ = [
     "RULES",

@@ -229,7 +229,7 @@ def test_an_error_of_the_system_is_a_sentence(monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied", "secret.csv")
 
-    monkeypatch.setattr("tether.io.sources.open_model", refuse)
+    monkeypatch.setattr("tether.io.open_model", refuse)
     done = run("check", "case:toy")
     assert (done.exit_code, done.stderr) == (2, "tether: secret.csv: Permission denied\n")
 
@@ -238,7 +238,7 @@ def test_too_little_memory_is_a_sentence(monkeypatch):
     def fill(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr("tether.io.sources.open_model", fill)
+    monkeypatch.setattr("tether.io.open_model", fill)
     done = run("sweep", "case:toy")
     assert done.exit_code == 2
     assert done.stderr.startswith("tether: there is not enough memory while reading case:toy")
@@ -257,7 +257,7 @@ def test_too_little_memory_to_load_a_library_is_a_sentence(monkeypatch, error):
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr("tether.io.sources.open_model", fail)
+    monkeypatch.setattr("tether.io.open_model", fail)
     done = run("sweep", "case:toy")
     assert done.exit_code == 2
     last = str(error).strip().splitlines()[-1]
@@ -270,7 +270,7 @@ def test_other_errors_are_not_called_too_little_memory(monkeypatch, error):
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr("tether.io.sources.open_model", fail)
+    monkeypatch.setattr("tether.io.open_model", fail)
     done = run("sweep", "case:toy")
     assert done.exception is error
 
@@ -282,7 +282,7 @@ def test_too_little_memory_names_what_it_was_too_little_for(monkeypatch):
     monkeypatch.setattr(tether.records.CounterfactualMDP, "sweep", fill)
     stderr = run("sweep", "case:toy").stderr
     assert "not enough memory while planning for every k and m (Unable to allocate 3 GiB); fewer k and m" in stderr
-    monkeypatch.setattr("tether.io.sources.open_model", fill)
+    monkeypatch.setattr("tether.io.open_model", fill)
     stderr = run("sweep", "case:toy").stderr
     assert "while reading case:toy (Unable to allocate 3 GiB); a saved model (tether convert MODEL FILE)" in stderr
 
@@ -304,7 +304,7 @@ def test_an_interrupt_is_not_an_error_of_ours(monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tether.io.sources.open_model", interrupt)
+    monkeypatch.setattr("tether.io.open_model", interrupt)
     done = run("sweep", "case:toy")
     assert (done.exit_code, done.stderr) == (130, "\ntether: interrupted\n")
 

@@ -53,7 +53,7 @@ def test_explain_in_words():
     assert "6 (1, 9, 20) → do nothing (1, 8, 19) (89 %) → do nothing +0.8889 0 no" in lines
     for sentence in (
         "Change 1 action: at t = 5 vaccinate an infected person instead of do nothing.",
-        "The expected return is -37.11 (± 0.3143) instead of -38: a gain of 0.8889.",
+        "The expected return is -37.11 (at least half of the replays: -37) instead of -38: a gain of 0.8889.",
         "A longer tether would add 1.92 with k = 4, and 36.11 without any (k = 8).",
     ):
         assert sentence in " ".join(text.split())
@@ -70,9 +70,9 @@ def test_explain_without_k_takes_the_shortest_tether_that_is_enough():
     ("options", "sentence"),
     [
         (["-k", "8"], "k = 8: no tether; the answer may be what the model expects of anyone."),
-        (["-k", "1"], "k = 1: every step counts as influenced."),
+        (["-k", "1"], "k = 1: every step is on known ground."),
         (["-k", "4"], "k = 4: wherever the plan leads, it could be back on known ground within 4 steps."),
-        (["-k", "4", "--rule", "assured"], "k = 4: never 4 steps in a row without one that counts as influenced."),
+        (["-k", "4", "--rule", "assured"], "k = 4: never 4 steps in a row off known ground."),
         (["-k", "4", "--influence", "effective:0.1"], "Rule definition, influence effective(0.1)."),
         (["-m", "0"], "m = 0: no action may change."),
     ],
@@ -213,8 +213,8 @@ def test_why_answers_for_each_action(epidemic):
         assert [(step["t"], step["action"]) for step in one["path"]] == [(t, action) for t, _, action in why.path]
     assert [one["action"] for one in answer["answers"]] == ["NIL", "V_I", "V_S"]
     text = words("why", "case:epidemic", "-t", 0, "-k", 3)
-    assert "NIL allowed: it counts as influenced itself." in text
-    assert "V_I not allowed: no path from here is ever influenced again. It takes k ≥ 8." in text
+    assert "NIL allowed: it is known ground itself." in text
+    assert "V_I not allowed: no path from here ever comes back to known ground. It takes k ≥ 8." in text
 
 
 def test_why_of_one_state_and_action(epidemic):
@@ -259,7 +259,7 @@ def test_samples_are_those_of_the_plan(epidemic, tmp_path):
     assert log[7].states == tuple(str(state) for state in drawn.paths[7].states)
     assert log.rewards(7).sum() == drawn.returns[7]
     text = words("sample", "case:epidemic", "-k", 6, "-m", 4, "-n", 20, "--seed", 3)
-    assert "20 episodes drawn" in text
+    assert "20 outbreaks drawn" in text
     assert "… and 15 more" in text
 
 
@@ -404,3 +404,22 @@ def test_robust_on_a_learned_model(tmp_path):
     assert "go with assume='nothing' alone, not 'stability'" in refused.stderr
     refused = CliRunner().invoke(main, ["robust", "case:epidemic", "--confidence", "0.95"])
     assert "was not learned from episodes" in refused.stderr
+
+
+def test_the_model_of_an_episode_and_its_plan_are_exported(tmp_path):
+    """Both are about the same question; the answer is the value that is printed."""
+    model, plan = tmp_path / "episode.drn", tmp_path / "best.json"
+    about = "explain", "case:grid-world", "-k", 6, "-m", 2, "--no-certificate"
+    found = json_of(*about, "--export", model, "--export", plan)
+    assert [one["file"] for one in found["export"]] == [str(model), str(plan)]
+    assert found["export"][0]["question"] == 'R{"reward"}max=? [ C<=12 ]'
+    assert found["export"][1]["question"] is None
+    read = tether.io.read_model(model)
+    assert read.n_states == found["export"][0]["states"]
+    assert read.evaluate(tether.io.open_policy(plan, read), 12).value == pytest.approx(found["value"])
+    assert json_of(*about)["export"] == []
+    printed = words(*about, "--export", model)
+    assert printed.endswith(f'Written to {model}: R{{"reward"}}max=? [ C<=12 ]'.replace("  ", " "))
+    refused = CliRunner().invoke(main, [*map(str, about), "--never", "0", "--export", str(model)])
+    assert refused.exit_code == 2
+    assert "leave out --subject-to, --only, --never or --cost" in " ".join(refused.output.split())

@@ -118,7 +118,7 @@ def test_scratch_is_lent_to_one_at_a_time_and_comes_back_clean():
         assert again is second or again is first
     tether.counterfactual(grid.mdp, grid.path)
     for one in lent_scratch._FREE[form]:
-        for array in (one.marked, one.scanned, one.seen, one.weight):
+        for array in (one.marked, one.scanned, one.seen):
             assert not array.any()
     with suppress(RuntimeError), lent_scratch.borrowed(form) as broken:
         broken.seen[0] = 1

@@ -370,6 +370,21 @@ def test_rows_of_a_mechanism_of_ones_own_are_checked(change, message):
     assert (problem.time, problem.state, problem.place) == (0, 5, "t = 0")
 
 
+def test_a_row_lists_its_next_states_in_their_order(grid):
+    class Backwards(ChangedPosterior):
+        def replay(self, form, pairs):
+            rows = tether.GumbelMax().infer(self.step).replay(form, pairs)
+            order = np.lexsort((-rows.next_state, np.repeat(np.arange(pairs.size), np.diff(rows.start))))
+            return Rows(pairs, rows.start, rows.next_state[order], rows.probability[order], rows.strength)
+
+    class Reversed(Stubborn):
+        def infer(self, step):
+            return Backwards(step)
+
+    with pytest.raises(tether.QueryError, match=r"^t = 0: the mechanism's row does not list its next states in their"):
+        tether.counterfactual(grid.mdp, grid.path, mechanism=Reversed())
+
+
 def test_a_mechanism_must_return_the_rows_it_is_asked_for():
     class Short(ChangedPosterior):
         def replay(self, form, pairs):

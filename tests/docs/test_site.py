@@ -14,7 +14,7 @@ PAGES = sorted((ROOT / "docs" / "reference").glob("*.md"))
 LISTED = {name for page in PAGES for name in re.findall(r"^::: tether\.(\S+)$", page.read_text(), re.M)}
 
 
-@pytest.mark.parametrize("name", sorted(set(tether.__all__) - {"__version__", "records", "views"}))
+@pytest.mark.parametrize("name", sorted(set(tether.__all__) - {"__version__", "io", "records", "views"}))
 def test_every_public_name_is_in_the_reference(name):
     assert name in {*LISTED, *tether.errors.__all__}  # `tether.errors` is listed whole
 
@@ -22,6 +22,11 @@ def test_every_public_name_is_in_the_reference(name):
 @pytest.mark.parametrize("name", sorted(name for name in vars(tether.records) if name[0].isalpha()))
 def test_every_record_is_in_the_reference(name):
     assert f"records.{name}" in LISTED
+
+
+@pytest.mark.parametrize("name", tether.io.__all__)
+def test_every_reader_and_writer_is_in_the_reference(name):
+    assert f"io.{name}" in LISTED
 
 
 @pytest.mark.compiled

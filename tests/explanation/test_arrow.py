@@ -14,7 +14,7 @@ from pages import Position
 from worlds import FEWER, in_package, rules_and_criteria, worlds
 
 import tether
-from tether._foundation.arrow import name_array
+from tether._foundation.arrow import NameColumn, name_array
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +44,14 @@ def test_a_sweep_of_some(epidemic):
 def test_a_plan(epidemic, plan):
     rows = plan.to_arrow()
     assert rows.column_names == [
-        "t", "state", "changes_left", "probability", "action", "observed_action", "changed", "influenced", "strength",
+        "t", "state", "changes_left", "probability", "value",
+        "action", "observed_action", "changed", "influenced", "strength",
     ]  # fmt: skip
     outlook = plan.evaluate()
     for row in rows.to_pylist():
         state = tuple(row["state"].values())
         if row["t"] == 7:
-            assert {row[name] for name in rows.column_names[4:]} == {None}
+            assert {row[name] for name in rows.column_names[5:]} == {None}
             continue
         assert row["action"] == plan.action(row["t"], state, row["changes_left"])
         assert row["observed_action"] == "NIL"
@@ -80,6 +81,9 @@ def test_any_plan(world, chosen, data):
             run = row.get("uninfluenced", 0)
             assert row["action"] == plan.action(row["t"], row["state"], row["changes_left"], uninfluenced=run)
             seen[row["t"]] += row["probability"] * row["influenced"]
+        at = row["t"], world.cf.mdp.states.index(row["state"]), row["changes_left"]
+        assert row["value"] == plan.values[at + ((row["uninfluenced"],) if rule == "assured" else ())]
+    assert rows[0]["value"] == pytest.approx(plan.value, abs=1e-9)
     np.testing.assert_allclose(seen, outlook.tailoring.influenced, atol=1e-12)
     states = outlook.to_arrow().to_pylist()
     for t in range(world.T + 1):
@@ -179,3 +183,15 @@ def test_two_plans_of_one_model_have_one_schema():
     assert stays.schema == goes.schema
     assert stays.column("state").to_pylist() == ["1", "2"]
     assert goes.column("state").to_pylist() == ["1", "end"]
+
+
+@given(st.lists(st.integers(0, 40), max_size=30), st.booleans())
+def test_names_by_index(indices, few):
+    """Few indices of many names, and many of few, with some missing and more rows than indices."""
+    names = [f"s{i}" for i in range(41 if few else 100_000)]
+    indices = np.array([i if few else i * 2_000 for i in indices], dtype=np.int64)
+    empty = np.arange(indices.size + 2) % 3 == 1
+    empty[indices.size :] = True
+    wanted = [None if gone else names[i] for i, gone in zip([*indices, 0, 0], empty, strict=True)]
+    assert NameColumn(names).take(indices, empty).to_pylist() == wanted
+    assert NameColumn(names).take(indices).to_pylist() == [names[i] for i in indices]

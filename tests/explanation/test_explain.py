@@ -60,12 +60,15 @@ def test_sentences_of_a_plan_that_changes_something():
     # Changes at t = 2, 3, 4 for certain, at t = 5 nearly so: 3.997 on average.
     assert what.startswith("Change 4 actions on average: at t = 2 V_I instead of NIL")
     assert "at t = 5 V_I instead of NIL (over 99 % of the time)." in what
-    assert gain == "The expected return is -22.9 (± 3.255) instead of -38: a gain of 15.1."
+    assert gain == (
+        "The expected return is -22.9 (half of the replays between -25 and -21) instead of -38: a gain of 15.1."
+    )
     assert strength == (
         "From step 2 on, nothing in this is specific to this episode: it is what the model expects of anyone."
     )
     assert influenced == (
-        "2 of the 7 steps are influenced (the test that k counts); the longest stretch without is 5 steps, "
+        "2 of the 7 steps are on known ground: what happened tells how chance would have fallen there. The longest "
+        "stretch off it is 5 steps, "
         "fewer than k = 6."
     )
     assert sure == (
@@ -145,7 +148,7 @@ def test_sentences_of_a_plan_that_changes_nothing():
     assert strength == (
         "Nothing is changed. On average over the 7 steps, the observation moves 41 % of the probability."
     )
-    assert influenced == "All 7 steps are influenced (the test that k counts)."
+    assert influenced == "All 7 steps are on known ground: what happened tells how chance would have fallen there."
     assert sure == "Every causal model that agrees with the model and the episode gives the observed return."
 
 
@@ -153,7 +156,7 @@ def test_sentences_of_a_plan_off_the_tether():
     assert explained(8, 1).sentences()[-4:-1] == [
         "Nothing in this is specific to this episode: it is what the model expects of anyone.",
         "No plan that helps is about this episode.",
-        "No step is influenced (the test that k counts).",
+        "No step is on known ground: what happened tells nowhere how chance would have fallen.",
     ]
 
 
@@ -162,8 +165,8 @@ def test_a_rule_that_only_asks_for_possibility_is_called_that():
     sentence = explained(6, 4, grid).sentences()[-2]
     run = tether.counterfactual(grid.mdp, grid.path).plan(6, 4).evaluate().tailoring.longest_run
     assert run >= 6
-    assert f"the longest stretch without is {run} steps (probability " in sentence
-    assert sentence.endswith(", not fewer than k = 6: the rule 'definition' only keeps influence possible.")
+    assert f"The longest stretch off it is {run} steps (probability " in sentence
+    assert sentence.endswith(", not fewer than k = 6: the rule 'definition' only keeps a way back possible.")
     assured = explained(10, 4, grid, rule="assured").sentences()[-2]
     assert assured.endswith("fewer than k = 10.")
 
@@ -213,7 +216,10 @@ def test_large_numbers_are_told_without_exponents():
         horizon=7,
     )
     sentence = tether.counterfactual(scaled, case.path).plan(6, 4).explain().answer().follows[0]
-    assert sentence == "The expected return is -22,900 (± 3,255) instead of -38,000: a gain of 15,100."
+    assert sentence == (
+        "The expected return is -22,900 (half of the replays between -25,000 and -21,000) instead of -38,000: "
+        "a gain of 15,100."
+    )
 
 
 def test_the_demonstration_shows_an_episode(tmp_path, monkeypatch, capsys):

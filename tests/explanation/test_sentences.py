@@ -29,7 +29,7 @@ def test_where_nothing_is_random_there_is_no_luck_to_keep(k, m):
     cf = corridor()
     sentences = cf.plan(k, m).explain().sentences(str)
     assert sentences[-2].startswith("No step is random: the episode has no luck to keep")
-    assert not any(re.search(r"\d+ steps are influenced|strength", one) for one in sentences)
+    assert not any(re.search(r"\d+ steps are on known ground|strength", one) for one in sentences)
 
 
 def test_a_weak_influence_at_every_step_is_called_weak():
@@ -49,16 +49,16 @@ def test_a_weak_influence_at_every_step_is_called_weak():
     assert answer.change[0].startswith("Change 3.94 actions")
     first, _, second = answer.episode
     assert re.match(r"(under )?\d % of it is about this episode: so much of the probability the observation", first)
-    assert second == "All 4 steps are influenced (the test that k counts)."
+    assert second == "All 4 steps are on known ground: what happened tells how chance would have fallen there."
 
 
-def test_strength_is_told_before_influenced_steps():
+def test_strength_is_told_before_known_ground():
     case = tether.cases.grid_world()
     cf = tether.counterfactual(case.mdp, case.path)
     for k in range(1, cf.T + 2):
         first, *_, second = cf.plan(k=k, m=3).explain().answer(str).episode
         assert "moves" in first
-        assert "influenced" in second
+        assert "known ground" in second
 
 
 def test_no_sentence_says_that_an_observation_speaks():
@@ -70,7 +70,7 @@ def test_no_sentence_says_that_an_observation_speaks():
 
 
 def test_only_the_rule_assured_promises_influence():
-    assert tether_in_words("assured", 3, 7) == "never 3 steps in a row without one that counts as influenced"
+    assert tether_in_words("assured", 3, 7) == "never 3 steps in a row off known ground"
     for rule in ("definition", "published", "printed"):
         assert "never" not in tether_in_words(rule, 3, 7)
     assert "it could be back on known ground within 3 steps" in tether_in_words("definition", 3, 7)
@@ -125,7 +125,8 @@ def test_a_policy_is_told_in_the_same_words():
     assert sentences[3] == explanation.answer(str).episode[0]
     assert (
         sentences[4]
-        == "2 of the 7 steps are influenced (the test that k counts); the longest stretch without is 5 steps."
+        == "2 of the 7 steps are on known ground: what happened tells how chance would have fallen there. The longest "
+        "stretch off it is 5 steps."
     )
 
 
@@ -140,7 +141,7 @@ def test_steps_are_counted_until_the_question_is_decided():
     assert outlook.tailoring.expected_steps == pytest.approx(steps, abs=1e-12)
     assert influenced_steps(outlook.tailoring).startswith("On average 1.19 of 4.54 steps until it is decided are")
     seen = cf.plan(k=9, m=0, objective=tether.avoid("died")).explain(certificate=False)
-    assert influenced_steps(seen.outlook.tailoring).startswith("Every step until it is decided is influenced")
+    assert influenced_steps(seen.outlook.tailoring).startswith("Every step until it is decided is on known ground")
     text = "Nothing is changed. On average over the steps until it is decided, "
     assert strength(cf, seen.outlook, seen.steps).startswith(text)
 

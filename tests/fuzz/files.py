@@ -32,7 +32,18 @@ import pyarrow as pa
 from pyarrow import ipc, parquet
 
 import tether
-from tether.io import convert, open_policy, read_episodes, read_model, read_path, write_episodes, write_path
+from tether.io import (
+    convert,
+    open_policy,
+    read_episodes,
+    read_model,
+    read_path,
+    read_plan,
+    read_sweep,
+    write_episodes,
+    write_path,
+    write_policy,
+)
 from tether.logs import batches
 
 BATCH, PATIENCE = 400, 240.0
@@ -128,7 +139,7 @@ def write_workbook(folder: Path) -> None:
     (folder / "l.csv").unlink()
 
 
-def write_policy(folder: Path) -> None:
+def write_table_of_policy(folder: Path) -> None:
     lines = [f"{t},{s},{a},{p}" for t in range(3) for s in MDP.states for a, p in (("up", 0.25), ("right", 0.75))]
     (folder / "policy.csv").write_text("t,state,action,probability\n" + "\n".join(lines) + "\n")
 
@@ -203,6 +214,28 @@ def log_in(file: Path) -> Any:
     return {id: (log[id].states, log[id].actions, log[id].rewards) for id in log.ids}
 
 
+CF = tether.counterfactual(MDP, tether.Path([f"room {s}" for s in CASE.path.states], CASE.path.actions))
+
+
+def plan_in(file: Path) -> Any:
+    """All that a user reads of a saved plan."""
+    saved = read_plan(file)
+    actions = [saved.action(t, state, left) for t in range(saved.T) for state in MDP.states for left in range(3)]
+    return saved.settings, saved.to_arrow().to_pylist(), actions, saved.path, saved.gain, repr(saved)
+
+
+def sweep_in(file: Path) -> Any:
+    """All that a user reads of a saved sweep."""
+    saved = read_sweep(file)
+    values = [saved.value(k, m) for k in saved.ks.tolist() for m in saved.ms.tolist()]
+    return saved.settings, saved.to_arrow().to_pylist(), values, saved.path, repr(saved)
+
+
+def write_scheduler(folder: Path, name: str) -> None:
+    shares = dict.fromkeys(("up", "right"), 0.5)
+    write_policy({s: "up" if i % 3 else shares for i, s in enumerate(MDP.states)}, MDP, folder / name)
+
+
 def learned_from(folder: Path) -> Any:
     mdp = tether.learn(folder)
     return mdp.states, mdp.actions, tether.audit(mdp, folder, k=2, certify=False).table.to_pylist()
@@ -241,7 +274,19 @@ KINDS = {
     ),
     "parquet-folder": Kind(write_parquet_folder, learned_from),
     "workbook": Kind(write_workbook, lambda folder: log_in(folder / "l.xlsx"), is_checked=True),
-    "policy": Kind(write_policy, lambda folder: open_policy(folder / "policy.csv", MDP)),
+    "policy": Kind(write_table_of_policy, lambda folder: open_policy(folder / "policy.csv", MDP)),
+    "scheduler": Kind(
+        lambda folder: write_scheduler(folder, "best.json"), lambda folder: open_policy(folder / "best.json", MDP)
+    ),
+    "strategy": Kind(
+        lambda folder: write_scheduler(folder, "best.txt"), lambda folder: open_policy(folder / "best.txt", MDP)
+    ),
+    "plan": Kind(
+        lambda folder: CF.plan(k=6, m=2).save(folder / "p.arrow"), lambda folder: plan_in(folder / "p.arrow"), True
+    ),
+    "sweep": Kind(
+        lambda folder: CF.sweep().save(folder / "s.arrow"), lambda folder: sweep_in(folder / "s.arrow"), is_checked=True
+    ),
     "audit-finished": Kind(audit_of, audit_of, is_checked=True),
     "audit-stopped": Kind(lambda folder: audit_of(folder, is_stopped=True), audit_of, is_checked=True),
     "audit-learned": Kind(audit_of_learned, audit_of_learned, is_checked=True),

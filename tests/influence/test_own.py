@@ -169,7 +169,34 @@ def test_in_an_audit(workers, tmp_path):
     ],
 )
 def test_what_is_no_test_and_no_rule(grid, how, said):
+    """As it is, or in its class."""
     kinds = {"influence": tether.InfluenceTest, "rule": tether.TetherRule}
     with pytest.raises(tether.QueryError, match=said):
         grid.plan(k=2, m=1, **{name: kinds[name](one) if callable(one) or isinstance(one, np.ndarray) else one
                                for name, one in how.items()})  # fmt: skip
+    with pytest.raises(tether.QueryError, match=said):
+        grid.plan(k=2, m=1, **how)
+
+
+@pytest.mark.parametrize("lacking", [tether.tv, tether.effective])
+def test_a_test_without_its_eps(grid, lacking):
+    with pytest.raises(tether.QueryError, match=f"tether.{lacking.__name__} lacks its eps"):
+        grid.plan(k=2, m=1, influence=lacking)
+
+
+def test_a_function_or_a_table_needs_no_class(grid):
+    """It is the same question, also in an audit, and keeps its name."""
+    test, rule = partial(near, 0.5), lambda t, state, action: 1 + state % 3
+    assert isinstance(test, tether.Influence)
+    assert isinstance(rule, tether.Rule)
+    table = 1 + np.arange(64).reshape(16, 4) % 4
+    for name, one, kind in (
+        ("influence", test, tether.InfluenceTest),
+        ("influence", table > 2, tether.InfluenceTest),
+        ("rule", rule, tether.TetherRule),
+        ("rule", table, tether.TetherRule),
+    ):
+        by_class, plain = (grid.plan(k=2, m=2, **{name: this}) for this in (kind(one), one))
+        assert (plain.value, str(getattr(plain, name))) == (by_class.value, str(getattr(by_class, name)))
+        audits = [tether.audit(grid.mdp, [grid.path], k=2, certify=False, **{name: this}) for this in (kind(one), one)]
+        assert audits[0].table == audits[1].table

@@ -144,24 +144,24 @@ def test_a_pair_after_a_run(data, world):
 SENTENCES = {
     "directly": (
         ("toy", 0, "s0", "a0", 1, "definition"),
-        "it counts as influenced itself.",
+        "it is known ground itself.",
     ),
     "not near enough": (
         ("toy", 0, "s0", "a1", 1, "definition"),
-        "the nearest influence is 3 steps away, through 'a1' in 's0' at t = 0, then 'a0' in 's1' at t = 1, "
+        "the nearest known ground is 3 steps away, through 'a1' in 's0' at t = 0, then 'a0' in 's1' at t = 1, "
         "then 'a0' in 's4' at t = 2. It takes k ≥ 3.",
     ),
     "near enough": (
         ("toy", 1, "s1", "a0", 2, "definition"),
-        "the nearest influence is 2 steps away, through 'a0' in 's1' at t = 1, then 'a0' in 's4' at t = 2.",
+        "the nearest known ground is 2 steps away, through 'a0' in 's1' at t = 1, then 'a0' in 's4' at t = 2.",
     ),
     "never": (
         ("grid", 0, 15, "up", 1, "definition"),
-        "no path from here is ever influenced again. It takes k ≥ 12.",
+        "no path from here ever comes back to known ground. It takes k ≥ 12.",
     ),
     "the end": (
         ("grid", 0, 15, "up", 12, "definition"),
-        "t + k = 12 is beyond the end of the path (T = 11), influence is assumed.",
+        "t + k = 12 is beyond the end of the path (T = 11), known ground is assumed.",
     ),
     "a successor": (
         ("grid", 0, 0, "up", 1, "definition"),
@@ -181,7 +181,7 @@ SENTENCES = {
     ),
     "published, the end": (
         ("toy", 0, "s0", "a0", 5, "published"),
-        "t + k = 5 is beyond the end of the path (T = 4), influence is assumed.",
+        "t + k = 5 is beyond the end of the path (T = 4), known ground is assumed.",
     ),
     "published, a successor": (
         ("grid", 0, 0, "up", 1, "published"),
@@ -201,11 +201,11 @@ SENTENCES = {
     ),
     "assured, influenced": (
         ("toy", 0, "s0", "a0", 1, "assured"),
-        "it counts as influenced, which ends any run of uninfluenced steps.",
+        "it is known ground, which ends any run off it.",
     ),
     "assured, too long": (
         ("toy", 0, "s0", "a1", 1, "assured"),
-        "it makes 1 step in a row without influence. It takes k ≥ 3.",
+        "it makes 1 step in a row off known ground. It takes k ≥ 3.",
     ),
     "assured, a successor": (
         ("toy", 0, "s0", "a1", 2, "assured"),
@@ -213,11 +213,11 @@ SENTENCES = {
     ),
     "assured, short enough": (
         ("toy", 0, "s0", "a1", 3, "assured"),
-        "it makes 1 step in a row without influence, fewer than 3.",
+        "it makes 1 step in a row off known ground, fewer than 3.",
     ),
     "assured, after a run": (
         ("toy", 1, "s1", "a0", 2, "assured", 1),
-        "it makes 2 steps in a row without influence. It takes k ≥ 3.",
+        "it makes 2 steps in a row off known ground. It takes k ≥ 3.",
     ),
 }
 

@@ -36,12 +36,16 @@ def test_minari_episodes_are_those_of_the_simulator():
         )
     )
     log = tether.io.from_dataset(data)
-    assert list(log.outcomes) == ["truncated", "terminated"]
-    assert np.asarray(log.outcome).tolist() == [i % 2 for i in range(30)]
+    assert [log[i].outcome for i in range(30)] == ["terminated" if i % 2 else None for i in range(30)]
     assert [log[i].states for i in range(30)] == [path.states for path in paths]
     np.testing.assert_array_equal(log.reward, np.concatenate(rewards))
     learned = tether.learn(log, prior=0.0)
     assert learned.reward(0, index["right"]) == mdp.reward(0, "right")
+    # A time limit is no end: the last step of an episode that was cut off leads where it led.
+    logs = (tether.io.from_dataset(Minari(*some)) for some in (data.recorded[::2], data.recorded[1::2]))
+    cut, ended = (tether.learn(one, prior=0) for one in logs)
+    assert {*cut.states} == {state for path in paths[::2] for state in path.states}
+    assert "terminated" in ended.states
 
 
 def test_d3rlpy_has_no_last_observation():

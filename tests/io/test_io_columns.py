@@ -12,7 +12,8 @@ from tablefiles import LABELS, SAME, TEXT, WANTED, in_a_folder, read, refusal
 
 import tether
 from tether.errors import FileError
-from tether.io.columns import columns_of, read_columns, table_kind
+from tether.io.columns import columns_of, read_columns
+from tether.io.files import table_kind
 
 # --- What is read ------------------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 import tether
 from tether.errors import ModelError, QueryError
-from tether.io.gym import from_gymnasium, record
+from tether.io import record
+from tether.io.gym import from_gymnasium
 
 IDS = ["FrozenLake-v1", "CliffWalking-v1", "CliffWalkingSlippery-v1", "Taxi-v4"]
 

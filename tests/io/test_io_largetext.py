@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from systems import posix
 
 from tether.errors import FileError
-from tether.io import columns, delimited, numbering, read_table
-from tether.io.checkedstream import opened_text
+from tether.io import columns, delimited, read_table, values
 from tether.io.columns import read_columns
+from tether.io.files import opened_text
 from tether.model import from_table
 
 in_a_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -114,8 +114,8 @@ def test_long_runs_and_many_cells_are_numbered_as_a_dict_numbers_them(chunks):
     column = pa.chunked_array(cells, pa.string())
     other = pa.chunked_array([["b", " x", "a"], ["", "a "]], pa.string())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(numbering, "_MANY", 1)
-        labels, codes = numbering.encoded_together([column, other])
+        patch.setattr(values, "_MANY", 1)
+        labels, codes = values.encoded_together([column, other])
     numbers = {}
     expected = [
         [numbers.setdefault(text.strip(), len(numbers)) if text.strip() else -1 for text in one.to_pylist()]
@@ -126,9 +126,9 @@ def test_long_runs_and_many_cells_are_numbered_as_a_dict_numbers_them(chunks):
 
 
 def test_runs_of_empty_cells(monkeypatch):
-    monkeypatch.setattr(numbering, "_MANY", 1)
+    monkeypatch.setattr(values, "_MANY", 1)
     column = pa.chunked_array([["a", "a", None], [None, "b", "b"], [None]], pa.string())
-    found, codes = numbering.encoded(column)
+    found, codes = values.encoded(column)
     assert found.to_pylist() == ["a", "b"]
     assert codes.tolist() == [0, 0, -1, -1, 1, 1, -1]
 
@@ -136,9 +136,9 @@ def test_runs_of_empty_cells(monkeypatch):
 def test_many_rows_are_looked_up_in_their_order():
     """On all cores: batches that finish early must not come first."""
     names = pa.array([f"name {i}" for i in range(2_000)])
-    rows = np.random.default_rng(0).integers(0, 2_500, numbering._MANY)
+    rows = np.random.default_rng(0).integers(0, 2_500, values._MANY)
     column = pa.chunked_array([pa.array([f"name {i}" for i in range(2_500)]).take(pa.array(rows))])
-    assert np.array_equal(numbering._looked_up(column, names), np.where(rows < 2_000, rows, -1))
+    assert np.array_equal(values._looked_up(column, names), np.where(rows < 2_000, rows, -1))
 
 
 @in_a_folder

@@ -13,7 +13,7 @@ from prismfiles import TRA, instead, message, refuse, save
 
 import tether
 from tether.errors import FileError, QueryError
-from tether.io.prism import prism_records, read_prism
+from tether.io.prism import read_prism, transitions
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_sound_file_is_read_by_columns(tmp_path, monkeypatch):
     n = 200_000
     tra = f"{n} {2 * n} {2 * n}\n" + "".join(f"{s} 0 {s} 1.0 stay\n{s} 1 {(s + 1) % n} 1.0\n" for s in range(n))
     file = save(tmp_path, tra=tra)
-    monkeypatch.setattr(prism_records, "_by_line", None)
+    monkeypatch.setattr(transitions, "_by_line", None)
     mdp = read_prism(file)
     assert (mdp.n_states, mdp.n_pairs) == (n, 2 * n)
     assert mdp.row(n - 1, 1)[0] == (0,)

@@ -5,10 +5,12 @@ import sys
 import numpy as np
 import pytest
 from commands import run
+from hypothesis import given
 from modelfiles import assert_same
+from worlds import worlds
 
 import tether
-from tether.io import from_stormpy, read_model, to_stormpy
+from tether.io import from_stormpy, read_model
 
 COIN = """mdp
 const int N;
@@ -56,6 +58,8 @@ def test_without_stormpy_the_error_names_the_extra_and_the_command(tmp_path, mon
     assert text in str(caught.value)
     with pytest.raises(tether.QueryError, match="a model of stormpy needs stormpy"):
         from_stormpy(object())
+    with pytest.raises(tether.QueryError, match="a model of stormpy needs stormpy"):
+        tether.cases.toy().mdp.to_stormpy()
 
 
 def test_these_formats_are_not_written(tmp_path):
@@ -95,12 +99,49 @@ def test_what_storm_needs_to_know(coin, tmp_path):
 def test_a_model_passes_through_storm(name):
     pytest.importorskip("stormpy")
     mdp = getattr(tether.cases, name)().mdp
-    back = from_stormpy(to_stormpy(mdp))
+    made = mdp.to_stormpy()
+    assert (made.nr_states, made.nr_choices) == (mdp.n_states, mdp.n_pairs)
+    back = from_stormpy(made)
     assert np.array_equal(back.form.probability, mdp.form.probability)
     assert np.array_equal(back.form.next_state, mdp.form.next_state)
     assert np.array_equal(back.form.pair_start, mdp.form.pair_start)
+    assert np.array_equal(back.rewards.values, mdp.rewards.values)
     if name == "grid_world":  # whose states are numbers
         assert_same(back.with_names(actions=list(mdp.actions)), mdp)
+
+
+@given(world=worlds())
+def test_every_small_model_passes_through_storm_with_rewards_of_transitions(world):
+    """As Storm holds it, read entry by entry; and back."""
+    pytest.importorskip("stormpy")
+    mdp = world.cf.mdp
+    if mdp.rewards.horizon is not None:
+        with pytest.raises(tether.QueryError, match="depend on time, which Storm does not hold"):
+            mdp.to_stormpy()
+        return
+    made, names = mdp.to_stormpy(), {str(action): action for action in mdp.actions}
+    earned, rows = made.reward_models["reward"], {}
+    for state in made.states:
+        for action in state.actions:
+            choice = made.get_choice_index(state.id, action.id)
+            (label,) = made.choice_labeling.get_labels_of_choice(choice)
+            rows[mdp.states[state.id], names[label]] = choice, {e.column: e.value for e in action.transitions}
+    back = from_stormpy(made)
+    for state in mdp.states:
+        for action in mdp.actions_in(state):
+            choice, row = rows.pop((state, action))
+            of_transition = {}
+            if earned.has_transition_rewards:
+                of_transition = {e.column: e.value for e in earned.transition_rewards.get_row(choice)}
+            reached, chances = mdp.row(state, action)
+            assert row == {mdp.states.index(to): chance for to, chance in zip(reached, chances, strict=True)}
+            for to in reached:
+                i, j = mdp.states.index(state), mdp.states.index(to)
+                own = earned.get_state_action_reward(choice) if earned.has_state_action_rewards else 0.0
+                assert own + of_transition.get(j, 0.0) == mdp.reward(state, action, to)
+                assert back.reward(i, str(action), j) == mdp.reward(state, action, to)
+    ends = {state for state in mdp.states if not mdp.actions_in(state)}
+    assert all(state in ends and row == {mdp.states.index(state): 1.0} for (state, _), (_, row) in rows.items())
 
 
 def test_umb_and_jani_are_the_same_model(coin, tmp_path):
@@ -108,7 +149,7 @@ def test_umb_and_jani_are_the_same_model(coin, tmp_path):
     mdp = read_model(coin, constants="N=2", reward_model="steps")
     program, _ = stormpy.instantiate_constants(stormpy.parse_prism_program(str(coin)), "N=2")
     stormpy.io.export_jani_to_file(str(tmp_path / "coin.jani"), program.to_jani([])[0])
-    stormpy.io.export_to_umb(to_stormpy(mdp), str(tmp_path / "coin.umb"))
+    stormpy.io.export_to_umb(mdp.to_stormpy(), str(tmp_path / "coin.umb"))
     jani = read_model(tmp_path / "coin.jani", reward_model="steps")
     assert (jani.n_states, jani.n_pairs, jani.n_transitions) == (mdp.n_states, mdp.n_pairs, mdp.n_transitions)
     umb = read_model(tmp_path / "coin.umb")

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import tether
-from tether.io.embedded import about_case, path_names
-from tether.io.finding import word_to_label
+from tether.io import open_model, open_path, open_policy
+from tether.io.embedded import about_case, case_names, open_case, path_names
 from tether.io.logs import write_episodes
 from tether.io.models import write_model
+from tether.io.names_as_text import find_name, word_to_label
 from tether.io.paths import write_path
-from tether.io.sources import case_names, find_name, open_case, open_model, open_path, open_policy
 
 
 def same_model(one, other):

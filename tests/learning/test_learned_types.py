@@ -4,6 +4,7 @@ from collections import namedtuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import tether
@@ -103,7 +104,27 @@ def test_rows_by_a_part_of_the_states_are_counts_drawn_towards_everybody():
     assert "as their diabetes says" in types.sentences()[0]
 
 
-@pytest.mark.parametrize("kind", ["csv", "dataframe"])
+def test_the_usual_practice_of_types_is_saved_with_them(tmp_path):
+    log, _ = drawn(30, steps=4)
+    types = tether.learn_types(log, by=["yes" if i % 3 else "no" for i in range(len(log))])
+    types.save(tmp_path / "types")
+    again = tether.io.read_types(tmp_path / "types")
+    assert again.usual.tolist() == types.usual.tolist()
+    states = types.models["no"].states
+    for s, state in enumerate(states):
+        done = [a for path in log for now, a in zip(path.states, path.actions, strict=False) if now == state]
+        start, end = types.models["no"].form.pair_start[s : s + 2]
+        for pair in range(start, end):
+            action = types.models["no"].actions[int(types.models["no"].form.pair_action[pair])]
+            assert types.usual[pair] == pytest.approx(done.count(action) / len(done))
+    (tmp_path / "types" / "types.json").write_text(
+        (tmp_path / "types" / "types.json").read_text().replace('"usual": [', '"usual": [7,')
+    )
+    with pytest.raises(tether.errors.FileError, match="usual must be"):
+        tether.io.read_types(tmp_path / "types")
+
+
+@pytest.mark.parametrize("kind", ["csv", "dataframe", "arrow", "dict"])
 def test_a_column_that_is_no_part_of_the_states_gives_the_same_types(kind, tmp_path):
     log, _ = drawn(40, steps=5)
     frail = ["yes" if i % 3 else "no" for i in range(len(log))]
@@ -118,7 +139,21 @@ def test_a_column_that_is_no_part_of_the_states_gives_the_same_types(kind, tmp_p
     if kind == "csv":
         given = tmp_path / "log.csv"
         table.to_csv(given, index=False)
+    elif kind == "arrow":
+        given = pa.Table.from_pandas(table)
+    elif kind == "dict":
+        given = pa.Table.from_pandas(table).to_pydict()
+        reading, given["episode"] = {}, given.pop("id")
     types = tether.learn_types(given, by="frail", **reading)
+    for told in (frail, np.array(frail), dict(enumerate(frail))):
+        beside = tether.learn_types(log, by=told)
+        assert list(beside.models) == ["no", "yes"]
+        assert beside.responsibilities.tolist() == types.responsibilities.tolist()
+        for who in ("no", "yes"):
+            same = zip(
+                beside.models[who].form.probability, types.models[f"frail = {who}"].form.probability, strict=True
+            )
+            assert all(one == pytest.approx(other) for one, other in same)
     parts = [
         tether.Path([State(s, who) for s in path.states], path.actions) for path, who in zip(log, frail, strict=True)
     ]
@@ -161,6 +196,8 @@ def test_the_prior_may_depend_on_the_first_state():
         ({"by": "insulin"}, "has no part 'insulin'"),
         ({"k": 2}, "nothing tells hidden types apart"),
         ({"by": "health"}, "a type stays the same during an episode"),
+        ({"by": ["a"]}, "by= has 1 type for 2 episodes"),
+        ({"by": {0: "a"}}, "1 episode without a type in by=, the first is 1"),
         ({"k": 1, "colour": 1}, "no argument 'colour'"),
     ],
 )

@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 from effort import tries
+from scipy.optimize import linprog
 
 import tether
+from tether._kernels.best_somewhere import best_somewhere
+from tether._kernels.vectors import MANY
 from tether.plan import hidden_types
 
 
@@ -50,7 +53,7 @@ def by_beliefs(cf, m):
     return value(0, path.states[0], m, [cf.posterior[name] for name in cf.by_type])
 
 
-@pytest.mark.parametrize(("n_types", "m"), [(2, 1), (2, 2), (2, 3), (3, 1), (3, 2), (4, 1)])
+@pytest.mark.parametrize(("n_types", "m"), [(2, 1), (2, 2), (2, 3), (3, 1), (3, 2), (3, 3), (4, 1), (4, 3)])
 def test_plans_against_a_recursion_over_beliefs(n_types, m):
     for seed in range(tries(4, 40)):
         types, path = typed(seed, n_types, 3, zeros=seed % 2 == 1)
@@ -59,21 +62,71 @@ def test_plans_against_a_recursion_over_beliefs(n_types, m):
         best = by_beliefs(cf, m)
         assert plan.value <= best + 1e-12
         assert plan.best_possible >= best - 1e-12
-        if plan.exact:
-            assert plan.value == pytest.approx(best, abs=1e-12)
-        assert plan.exact or n_types > 2
+        assert plan.exact
+        assert plan.value == pytest.approx(best, abs=1e-12)
         assert sum(cf.posterior[name] * value for name, value in plan.values.items()) == pytest.approx(plan.value)
 
 
-def test_too_many_vectors_leave_a_bracket(monkeypatch):
+def test_too_many_vectors_leave_a_bracket_and_it_is_known_how_wide_it_is(monkeypatch):
     monkeypatch.setattr(hidden_types, "MOST", 3)
-    left = 0
+    left = narrower = 0
     for seed in range(3, 7):
         cf = tether.counterfactual(*typed(seed, 4, 3))
         plan = cf.plan(m=3)
         left += not plan.exact
         assert plan.value <= by_beliefs(cf, 3) + 1e-12 <= plan.best_possible + 2e-12
+        assert plan.exact or plan.best_possible <= plan.value + plan.vectors.lost + 1e-12
+        seeing = sum(share * one.plan(4, 3).value for share, one in zip(cf.shares, cf.by_type.values(), strict=True))
+        narrower += plan.best_possible < seeing - 1e-9
     assert left
+    assert narrower
+
+
+def is_best_somewhere(vector, others):
+    """Whether some weights make a vector better than all others, by the solver of SciPy."""
+    n, types = others.shape
+    rows = np.column_stack([others - vector, np.ones(n)])
+    found = linprog([0.0] * types + [-1.0], rows, np.zeros(n), [[1.0] * types + [0.0]], [1.0],
+                    bounds=[(0, None)] * types + [(None, None)])  # fmt: skip
+    return -found.fun
+
+
+def test_vectors_that_are_best_somewhere_are_those_of_a_linear_programme():
+    for seed in range(tries(6, 60)):
+        rng = np.random.default_rng(seed)
+        values = rng.normal(size=(int(rng.integers(1, 25)), int(rng.integers(2, 6))))
+        if seed % 2:  # ties, equal vectors, and vectors on a segment between others
+            values = np.round(values)
+            values = np.concatenate([values, values[:2], 0.5 * (values[:1] + values[-1:])])
+        kept, lost = best_somewhere(values, 1000)
+        assert lost == 0.0
+        weights = rng.dirichlet(np.ones(values.shape[1]), size=300)
+        assert (values[kept] @ weights.T).max(axis=0) == pytest.approx((values @ weights.T).max(axis=0), abs=1e-11)
+        for i in range(len(values)):
+            others = values[np.setdiff1d(kept, i)]
+            if others.size and i not in kept:
+                assert is_best_somewhere(values[i], others) <= 1e-9
+            if others.size and i in kept and not seed % 2:
+                assert is_best_somewhere(values[i], others) > 0.0
+        few, lost = best_somewhere(values, max(1, len(kept) - 1))
+        assert (values @ weights.T).max(axis=0).max() <= (values[few] @ weights.T).max(axis=0).max() + lost + 1e-11
+        assert ((values @ weights.T).max(axis=0) <= (values[few] @ weights.T).max(axis=0) + lost + 1e-11).all()
+
+
+def test_hundreds_of_vectors_of_two_types_lose_nothing(monkeypatch):
+    """As neighbours that are equal up to rounding are merged; beside the plan that merges none."""
+    rng, S, A = np.random.default_rng(0), 30, 3
+    R = rng.integers(-3, 4, (S, A)).astype(float)
+    models = {name: tether.MDP.from_arrays(rng.dirichlet(np.full(S, 0.3), size=(S, A)), R) for name in ("a", "b")}
+    path = models["a"].simulate("random", 8, rng=1, start=0)
+    cf = tether.counterfactual(tether.Types(models, {"a": 0.5, "b": 0.5}), path)
+    plan = cf.plan(m=8)
+    monkeypatch.setattr(hidden_types.TypedValues, "_most", lambda *_: MANY)
+    every = cf.plan(m=8)
+    merged, all_of_them = (len(one.vectors.vectors(0, 0, 8)) for one in (plan, every))
+    assert 256 < merged < all_of_them
+    assert plan.exact
+    assert plan.value == pytest.approx(every.value, abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -178,7 +231,7 @@ def test_two_types_with_few_vectors_lose_no_more_than_is_said(monkeypatch):
         best = cf.plan(m=5)
         assert best.exact
         with monkeypatch.context() as few:
-            few.setattr(hidden_types, "MOST_OF_TWO", 2)
+            few.setattr(hidden_types.TypedValues, "_most", lambda *_: 2)
             plan = cf.plan(m=5)
         some += not plan.exact
         assert plan.value <= best.value + 1e-12 <= plan.best_possible + 2e-12

@@ -168,3 +168,62 @@ def test_limits_go_with_a_property():
 def test_what_limits_refuse(ask, why):
     with pytest.raises(tether.QueryError, match=why):
         small(0).plan(**ask)
+
+
+def test_a_decided_property_stays_decided_where_states_may_be_lost():
+    """Also where a state is decided early, and no path that goes on leads there later."""
+    for seed in range(tries(6, 24)):
+        rng = np.random.default_rng(seed)
+        P = rng.dirichlet(np.ones(3), size=(3, 2))
+        P[rng.random(P.shape) < 0.2] = 0.0
+        P[..., 0] += 1e-3
+        mdp = tether.MDP.from_arrays(P / P.sum(axis=-1, keepdims=True), np.zeros((3, 2)))
+        cf = tether.counterfactual(mdp, mdp.simulate("random", 4, rng=seed, start=0))
+        for objective in (tether.reach([1]), tether.avoid([2])):
+            free = cf.plan(k=5, m=3, objective=objective)
+            assert cf.plan(k=5, m=3, objective=objective, lost=1.0).value == pytest.approx(free.value, abs=1e-12)
+            assert cf.plan(k=5, m=3, objective=objective, budget=99).value == pytest.approx(free.value, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_certificate_of_a_plan_without_a_real_limit_is_that_of_the_plan(seed):
+    rng = np.random.default_rng(seed)
+    P, R = rng.dirichlet(np.ones(3), size=(3, 2)), rng.normal(size=(3, 2))
+    mdp = tether.MDP.from_arrays(P, R).with_objective(final_reward=rng.normal(size=3), discount=0.9)
+    cf = tether.counterfactual(mdp, mdp.simulate("random", 4, rng=seed, start=0))
+    for about in ({}, {"minimise": True}, {"objective": tether.reach([1])}):
+        known = cf.plan(k=5, m=1, **about)
+        for limit in ({"budget": 99}, {"lost": 1.0}):
+            plan = cf.plan(k=5, m=1, **about, **limit)
+            mine, theirs = plan.certify(gamma=2.0), known.certify(gamma=2.0)
+            for what in ("value", "observed_value", "worst", "best", "verdict"):
+                assert getattr(mine, what) == pytest.approx(getattr(theirs, what), abs=1e-9)
+            assert mine.related == pytest.approx(theirs.related, abs=1e-9)
+            assert mine.gamma_star == pytest.approx(theirs.gamma_star, rel=1e-6)
+            for one, other in ((mine.nothing, theirs.nothing), (mine.stability, theirs.stability)):
+                assert (one.worst, one.best) == pytest.approx((other.worst, other.best), abs=1e-9)
+            more = cf.plan(k=5, m=3, **about, **limit)  # it remembers more, and may not know where others lead
+            low, high = sorted((more.certify().nothing.worst, more.certify().nothing.best))
+            assert low - 1e-9 <= more.value <= high + 1e-9
+
+
+def test_a_plan_with_a_limit_is_explained_step_by_step(tmp_path):
+    case = tether.cases.grid_world()
+    cf = tether.counterfactual(case.mdp, case.path)
+    for plan in (cf.plan(m=6, budget=9), cf.plan(k=8, m=6, lost=0.01)):
+        found = plan.explain()
+        table = plan.to_arrow().to_pylist()
+        for step in found.steps:
+            here = [row for row in table if row["t"] == step.t]
+            changed = sum(row["probability"] for row in here if row["action"] != row["observed_action"])
+            # after the goal and in the danger nothing is left to change; the observed action is available everywhere
+            assert step.changed == pytest.approx(changed, abs=1e-12)
+            assert step.chance == pytest.approx(plan.distribution(step.t)[step.planned_state], abs=1e-12)
+        assert "at step 2, right instead of down" in found.sentences(str)[0]
+        assert str(found.certificate) == found.sentences(str)[-1]
+        assert found.certificate.nothing.worst <= plan.value <= found.certificate.nothing.best
+        page = plan.report(tmp_path / "limit.html").read_text(encoding="utf-8")
+        assert "right instead of down" in page
+        assert found.to_arrow().num_rows == cf.T
+    nothing = cf.plan(m=0, budget=0).explain(certificate=False)
+    assert nothing.sentences()[0].endswith("nothing is expected to be better than what was done.")

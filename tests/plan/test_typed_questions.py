@@ -4,6 +4,8 @@ import itertools
 
 import numpy as np
 import pytest
+from effort import tries
+from scipy.optimize import linprog
 from test_hidden_types import typed
 
 import tether
@@ -200,16 +202,125 @@ def test_the_interval_of_the_prior_is_that_of_the_advice():
             )
 
 
+def lowest(values, chance, least, most):
+    """The smallest mean of values over x ≤ y / chance with y between two rows, both of sum 1; by linear programming."""
+    n = len(values)
+    rows = np.hstack([np.eye(n), -np.eye(n) / chance])
+    sums = np.kron(np.eye(2), np.ones(n))
+    ends = [(0, None)] * n + list(zip(least, most, strict=True))
+    found = linprog(np.concatenate([values, np.zeros(n)]), rows, np.zeros(n), sums, [1.0, 1.0], bounds=ends)
+    assert found.status == 0
+    return found.fun
+
+
+def worst_of_type(one, t_changed, action, gamma, sign):
+    """The worst (``sign`` = 1) value of one change, then what was done, over causal models with hidden causes."""
+    mdp, path = one.mdp, one.path
+
+    def value(t, s):
+        if t == len(path.actions):
+            return sign * float(mdp.final_reward[s])
+        a, seen = action if t == t_changed else path.actions[t], (path.states[t], path.actions[t])
+        states, q = mdp.row(s, a)
+        observed = dict(zip(*mdp.row(*seen), strict=True))[path.states[t + 1]]
+        reward = sign * mdp.reward(s, a)
+        if (s, a) == seen:
+            return reward + mdp.discount * value(t + 1, path.states[t + 1])
+        worth = np.array([reward + mdp.discount * value(t + 1, j) for j in states])
+        share = 1.0 / len(mdp.actions)
+        low, high = share + (1 - share) / gamma, share + (1 - share) * gamma
+        return lowest(worth, observed, low / high * q, high / low * q)
+
+    return sign * value(0, path.states[0])
+
+
+def related_of_type(one, t_changed, action):
+    """(worst, best) of one change, then what was done, if luck is related over time: every path, one by one."""
+    mdp, path, found = one.mdp, one.path, []
+
+    def follow(t, s, mass, earned):
+        if t == len(path.actions):
+            found.append((earned + mdp.discount**t * float(mdp.final_reward[s]), mass))
+            return
+        a, seen = action if t == t_changed else path.actions[t], (path.states[t], path.actions[t])
+        earned += mdp.discount**t * mdp.reward(s, a)
+        if (s, a) == seen:
+            return follow(t + 1, path.states[t + 1], mass, earned)
+        observed = dict(zip(*mdp.row(*seen), strict=True))[path.states[t + 1]]
+        for j, q in zip(*mdp.row(s, a), strict=True):
+            follow(t + 1, j, mass * q / observed, earned)
+
+    follow(0, path.states[0], 1.0, 0.0)
+
+    def mean(some):
+        left, total = 1.0, 0.0
+        for earned, mass in some:
+            total, left = total + earned * min(mass, left), left - min(mass, left)
+        return total
+
+    return mean(sorted(found)), mean(sorted(found, reverse=True))
+
+
+def test_certificates_of_types_beside_linear_programmes_and_all_paths():
+    some = 0
+    for seed in range(tries(6, 30)):
+        cf = world_of(seed)
+        plan = cf.plan(m=1)
+        changed = [t for t in range(3) if plan.action(cf.path.states[: t + 1]) != cf.path.actions[t]]
+        if not changed or changed[0] is None:
+            continue
+        t, some = changed[0], some + 1
+        action = plan.action(cf.path.states[: t + 1])
+        found = plan.certify(gamma=1.7)
+        worlds = list(cf.by_type.values())
+        for gamma, ends in ((1.0, found.nothing), (1.7, (found.worst, found.best))):
+            for end, sign in zip(ends, (1.0, -1.0), strict=True):
+                each = [worst_of_type(one, t, action, gamma, sign) for one in worlds]
+                assert end == pytest.approx(float(cf.shares @ each), abs=1e-8)
+        related = np.array([related_of_type(one, t, action) for one in worlds]).T @ cf.shares
+        assert found.related == pytest.approx(related.tolist(), abs=1e-9)
+        if 1.0 < found.gamma_star < np.inf:
+            at = plan.certify(gamma=found.gamma_star)
+            assert at.worst == pytest.approx(plan.observed_value, abs=1e-6)
+    assert some >= 3
+
+
+@pytest.mark.parametrize("seed", [2, 6, 11])
+def test_certificates_of_one_type_and_of_equal_types_are_those_of_the_model(seed):
+    types, path = typed(seed, 1, 4, zeros=seed % 2 == 1)
+    mdp = types.models["z0"]
+    usual = tether.counterfactual(mdp, path)
+    twice = tether.Types({"a": mdp, "b": mdp}, prior={"a": 0.3, "b": 0.7})
+    for minimise, objective in ((False, None), (True, None), (False, tether.reach([1])), (True, tether.avoid([2]))):
+        about = {"m": 3, "minimise": minimise, "objective": objective}
+        known = usual.plan(k=5, **about).certify(gamma=2.0)
+        for one in (types, twice):
+            plan = tether.counterfactual(one, path).plan(k=5, **about)
+            assert plan.value == pytest.approx(known.value, abs=1e-12)
+            found = plan.certify(gamma=2.0)
+            assert found.nothing == pytest.approx((known.nothing.worst, known.nothing.best), abs=1e-12)
+            assert (found.worst, found.best) == pytest.approx((known.worst, known.best), abs=1e-12)
+            assert found.related == pytest.approx(known.related, abs=1e-12)
+            assert found.gamma_star == pytest.approx(known.gamma_star, rel=1e-6)
+
+
 def test_what_types_refuse():
     cf = world_of(0)
     for ask, why in (
         (lambda: cf.plan(rule="assured"), "rule 'assured'"),
         (lambda: cf.plan(above=1.0), "above is a probability"),
         (lambda: cf.evaluate(cf.plan()), "plan.evaluate"),
-        (lambda: cf.plan(objective=tether.reach([2])).certify() if cf.path.states[0] != 2 else None, "no certificate"),
+        (lambda: cf.plan().certify(gamma=0.5), "gamma must be"),
         (lambda: cf.strength(0, 0, 0, "noise"), "channel must be"),
         (lambda: cf.explore("z9"), "leaves the types"),
         (lambda: tether.audit(cf.types, [cf.path], workers=2), "workers= is not for types"),
+        (lambda: tether.audit(cf.types, [cf.path], gamma=0.5), "gamma must be"),
+        (
+            lambda: tether.rules(cf.types, [cf.path]),
+            "the same for everybody.*2 hidden types; learn one model",
+        ),
+        (lambda: tether.robust(cf.types, cf.path), "for one model, and these are 2 hidden types"),
+        (lambda: tether.certify(cf, "random"), "tether.certify is about one model"),
         (lambda: cf.sweep(ks=[]), "at least one k"),
     ):
         with pytest.raises(tether.QueryError, match=why):
@@ -223,6 +334,9 @@ def test_an_audit_has_the_plans_of_its_episodes_and_lists_the_impossible_ones():
     for row in audit.rows:
         path = {"a": cf.path, "b": other}[row.episode]
         plan = tether.counterfactual(cf.types, path).plan(m=1)
+        sure = plan.certify()
+        assert row.verdict == (sure.verdict if plan.gain > 0 else None)
+        assert row.gamma_star == pytest.approx(sure.gamma_star if plan.gain > 0 else np.nan, nan_ok=True)
         assert (row.value, row.observed) == (plan.value, plan.observed_value)
         if row.step is not None:
             assert plan.action(path.states[: row.step + 1]) == row.instead != row.did

@@ -5,7 +5,7 @@ import pytest
 
 import tether
 from tether_reproduce import exact_numbers, few_changes
-from tether_reproduce.published import expected
+from tether_reproduce.findings import expected
 from tether_reproduce.study import CASES
 
 

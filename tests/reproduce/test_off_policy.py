@@ -11,10 +11,9 @@ from msgspec import structs
 import tether
 from tether.cases.sepsis import is_discharge, is_end, transitions
 from tether_reproduce import exact_numbers, off_policy
-from tether_reproduce.findings import figure_verdicts
+from tether_reproduce.findings import expected, figure_verdicts, published
 from tether_reproduce.learned_policy import as_model, as_paths, learn_from, model_outcomes, policy_by_step
 from tether_reproduce.patients import STEPS, PatientLog, best_policy, draw_log, make_world, seen, truth_for_all
-from tether_reproduce.published import expected, published
 from tether_reproduce.redrawn import Redrawing
 from tether_reproduce.study import CASES
 

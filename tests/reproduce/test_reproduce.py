@@ -19,17 +19,19 @@ from tether_reproduce.draws import DRAWS, resample, spread_of
 from tether_reproduce.exact_numbers import check
 from tether_reproduce.findings import (
     Comparison,
+    Expected,
     Figure,
     Section,
     comparison_table,
+    expected,
     figure_verdicts,
     footnotes,
     joined,
+    published,
     summary,
     together,
 )
 from tether_reproduce.hidden_diabetes import mixed_model
-from tether_reproduce.published import Expected, expected, published
 from tether_reproduce.sepsis_cases import component, load_table
 from tether_reproduce.study import CASES, Study, reproduce
 

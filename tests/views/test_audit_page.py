@@ -106,7 +106,7 @@ def test_a_policy_is_told_with_its_losses(tmp_path):
     log = [mdp.simulate("optimal", 8, rng=seed, noise=0.2) for seed in range(12)]
     audit = tether.audit(mdp, log, policy="random", certify=False)
     page = read(audit.report(tmp_path / "audit.html"))
-    assert f"Something to lose{int(audit.is_lost().sum())} " in page.text
+    assert f"Something to lose {int(audit.is_lost().sum())} " in page.text
     rows = table(page, "episode")
     gains = audit.table.column("gain").to_pylist()
     assert [int(row[0]) for row in rows[1:]] == sorted(

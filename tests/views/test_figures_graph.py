@@ -183,7 +183,7 @@ def test_other_influence_can_be_drawn(toy):
 def test_large_layers_are_counted(walk):
     ax = plot.plot_classes(walk, 3)
     assert not nodes(ax)[0]
-    assert (ax.get_xlabel(), ax.get_ylabel()) == (T_, "states of the counterfactual rollout")
+    assert (ax.get_xlabel(), ax.get_ylabel()) == (T_, "states")
     names = [OBSERVED, HELD, CUT, FREE]
     assert legend(ax) == names
     counts = np.array([[bar.get_height() for bar in bars] for bars in ax.containers])

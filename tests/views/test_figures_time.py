@@ -72,7 +72,7 @@ def test_tailoring_is_two_bars_a_step(epidemic):
     outlooks = {f"k = {k}": epidemic.plan(k, m=4).evaluate() for k in (3, 6)}
     ax = plot.plot_tailoring(outlooks)
     assert (ax.get_xlabel(), ax.get_ylabel()) == (T_, "from 0 to 1")
-    assert legend(ax) == ["k = 3", "k = 6", "filled: strength", "outlined: probability of an influenced step"]
+    assert legend(ax) == ["k = 3", "k = 6", "filled: strength", "outlined: probability of known ground"]
     for i, outlook in enumerate(outlooks.values()):
         outlined, filled = ax.containers[2 * i : 2 * i + 2]
         np.testing.assert_array_equal([bar.get_height() for bar in outlined], outlook.tailoring.influenced)
@@ -87,7 +87,7 @@ def test_tailoring_over_many_steps_is_two_curves(walk):
     thin, thick = ax.lines[:2]
     np.testing.assert_array_equal(thin.get_ydata(), outlooks["k = 1"].tailoring.influenced)
     np.testing.assert_array_equal(thick.get_ydata(), outlooks["k = 1"].tailoring.strength)
-    assert legend(ax)[-2:] == ["thick: strength", "thin: probability of an influenced step"]
+    assert legend(ax)[-2:] == ["thick: strength", "thin: probability of known ground"]
 
 
 def test_tailoring_needs_an_observation(epidemic):

@@ -73,7 +73,13 @@ def test_the_terminal():
     assert "0 sick → wait the same 0 0.45 yes" in said
     said = words("explain", "case:ward", "-k", 2)
     assert "k = 2: wherever the plan leads, it could be back on known ground within 2 steps." in said
-    assert "known ground, where this episode tells how chance would have fallen" in said
+    assert "known ground: what happened tells how chance would have fallen there; k counts it." in said
+    assert said.startswith(
+        "Patient 10 · 4 steps, dead at step 4 Knowing what could be known then: yes, treat instead of wait at step 0. "
+        "With hindsight: in part, 29 of 100 replays still end in death."
+    )
+    assert "(half of the replays between -100 and 0) instead of -100" in said
+    assert not {"±", "influenced"} & set(said.replace("(", " ").split())
 
 
 def test_the_audit(ward, tmp_path):

@@ -77,7 +77,7 @@ def test_what_is_shown():
     assert steps[1][:6] == ["1", "(8, 2, 20)", "NIL", "(8, 2, 20)", "1", "V_I"]
     assert len(steps) == 8
     head, *times = rows(plan.evaluate())
-    assert head[-2:] == ["action changed", "influenced"]
+    assert head[-2:] == ["action changed", "known ground"]
     assert times[3][4] == f"{plan.evaluate().changed[3]:.3g}"
     assert rows(cf.mdp.evaluate("random", 2, start=(9, 1, 20)))[0][-1] == "return so far"
     classes = cf.classify(k=3, t=1)

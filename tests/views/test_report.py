@@ -121,8 +121,8 @@ def test_the_summary_is_the_library_s(outbreak):
     beside = {row[0]: row[1:3] for table in page.tables if table[0][0] == "In numbers" for row in table[1:]}
     # V(k = 7, m = 4) = -11.28 against -38, as the sweep of the epidemic has it.
     assert beside["Expected return (score)"] == ["−38", "−11.28"]
-    assert list(beside).index("Strength per step") < list(beside).index("Influenced steps (of 7)")
-    assert (beside["Strength per step"][1], beside["Influenced steps (of 7)"][1]) == ("0.01", "1")
+    assert list(beside).index("Strength per step") < list(beside).index("Steps on known ground (of 7)")
+    assert (beside["Strength per step"][1], beside["Steps on known ground (of 7)"][1]) == ("0.01", "1")
     for sentence in plan.explain().beyond.sentences():
         assert sentence.replace("-", "−") in page.parts["Other limits"]
     assert "the best that changes at most 4 actions (m = 4)" in analyst
@@ -230,7 +230,7 @@ def test_settings_in_words(tmp_path):
     assert "within 0.5 (total variation)" in text
     assert "read from<a> file.csv" in text
     text = write(cf.plan(3, 2, rule="assured", influence=tether.effective(0.25)), tmp_path).text
-    assert "the plan never takes 3 steps in a row that do not count as influenced" in text
+    assert "the plan never takes 3 steps in a row off known ground" in text
     assert "by more than 0.25" in text
     assert (
         "of one that the observed steps could have led to at any time"
@@ -327,7 +327,7 @@ def test_a_learned_model_is_called_learned(tmp_path):
 def test_the_decisions_are_the_library_s(outbreak):
     plan, page = outbreak
     decisions = plan.cf.decisions()
-    assert str(plan.shares()) in page.parts["Decisions that mattered"]
+    assert str(plan.shares()) in page.parts["For the analyst"]
     listed = next(
         table for table in page.tables if table[0] == ["step", "Done", "Could be known then", "Only in hindsight"]
     )

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Flags", "Floats", "Ints", "distinct", "places_among", "positions", "read_only", "summed"]
+__all__ = ["Flags", "Floats", "Ints", "distinct", "places_among", "positions", "read_only", "spans", "starts", "summed"]
 
 _FEW = 8
 """Numbers are sorted if fewer than one in this many of the possible ones occur; otherwise they are marked."""
@@ -62,6 +62,28 @@ def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
+
+
+def starts(lengths: Ints) -> Ints:
+    """Where each of some spans begins if they are side by side; and the end of the last.
+
+    >>> starts(np.array([2, 0, 3])).tolist()
+    [0, 2, 2, 5]
+    """
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)))
+
+
+def spans(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """The items begin[i], …, end[i] - 1 of each span i, one span after the other, each with its i.
+
+    >>> owner, item = spans(np.array([4, 0]), np.array([6, 1]))
+    >>> owner.tolist(), item.tolist()
+    ([0, 0, 1], [4, 5, 0])
+    """
+    lengths = end - begin
+    owner = np.repeat(np.arange(begin.size), lengths)
+    item: Ints = np.arange(owner.size) + np.repeat(begin - (np.cumsum(lengths) - lengths), lengths)
+    return owner, item
 
 
 def summed(group: Ints, amounts: Floats | Ints, size: int) -> Floats:

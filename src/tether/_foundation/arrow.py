@@ -76,14 +76,23 @@ class NameColumn:
         """Names by index; missing where ``empty`` is true; ``empty`` may be longer."""
         import pyarrow as pa
 
-        used, at = np.unique(indices, return_inverse=True)
+        used, at = _numbered(indices)
         names = [_as(self._kind, self.labels[int(i)]) for i in used]
         items = pa.array([*names, None], type=self.type)
-        at = at.reshape(-1)
         if empty is not None:
             at = np.concatenate((at, np.full(empty.size - at.size, used.size)))
             at[empty] = used.size
         return items.take(pa.array(at))
+
+
+def _numbered(indices: Ints) -> tuple[Ints, Ints]:
+    """The distinct indices, ascending, and which of them each is; without sorting, where there are many."""
+    if not indices.size or indices.max() > 4 * indices.size:
+        used, at = np.unique(indices, return_inverse=True)
+        return used, at.reshape(-1)
+    there = np.zeros(int(indices.max()) + 1, bool)
+    there[indices] = True
+    return np.flatnonzero(there), (np.cumsum(there) - 1)[indices]
 
 
 def name_array(items: Sequence[Any], among: Sequence[Any] | None = None) -> Any:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from tether._foundation.arrays import Ints
-from tether.errors import Problem, QueryError
+from tether.errors import Problem, QueryError, TetherError
 
-__all__ = ["finite_number", "random_generator", "whole_number", "whole_numbers"]
+__all__ = ["columns_in_full", "finite_number", "random_generator", "whole_number", "whole_numbers"]
 
 
 def whole_number(name: str, value: Any, least: int) -> int:
@@ -24,7 +24,7 @@ def whole_number(name: str, value: Any, least: int) -> int:
     return int(value)
 
 
-def random_generator(rng: Any) -> np.random.Generator:
+def random_generator(rng: Any, name: str = "rng") -> np.random.Generator:
     """A generator of random numbers from a seed, a generator or None, or an error that says what is allowed.
 
     >>> random_generator(1).integers(10)
@@ -33,7 +33,9 @@ def random_generator(rng: Any) -> np.random.Generator:
     try:
         return np.random.default_rng(rng)
     except (TypeError, ValueError) as error:
-        raise QueryError(Problem(f"rng must be a seed or a numpy Generator, not {rng!r}: {error}", value=rng)) from None
+        raise QueryError(
+            Problem(f"{name} must be a seed or a numpy Generator, not {rng!r}: {error}", value=rng)
+        ) from None
 
 
 def whole_numbers(name: str, given: Iterable[int] | None, default: range, least: int, most: int) -> Ints:
@@ -44,6 +46,20 @@ def whole_numbers(name: str, given: Iterable[int] | None, default: range, least:
     if not items:
         raise QueryError(f"{name} is empty; leave it out for all of {least} … {most}")
     return np.array([min(whole_number(name, item, least), most) for item in items], dtype=np.int64)
+
+
+def columns_in_full(columns: Mapping[str, Any], item: str, error: type[TetherError]) -> dict[str, Any]:
+    """Columns as lists or arrays with one value for each ``item``; anything else is an error.
+
+    >>> columns_in_full({"state": iter("ab")}, "row", QueryError)
+    {'state': ['a', 'b']}
+    """
+    for name, values in columns.items():
+        if isinstance(values, str) or not (hasattr(values, "__len__") or hasattr(values, "__iter__")):
+            raise error(f"the column {name} must be a list or array with one item per {item}, not {values!r}")
+        if isinstance(values, np.ndarray) and values.ndim != 1:
+            raise error(f"the column {name} must be flat; got an array of shape {values.shape}")
+    return {name: values if hasattr(values, "__len__") else list(values) for name, values in columns.items()}
 
 
 def finite_number(name: str, value: Any) -> float:

@@ -41,10 +41,10 @@ def counted(n: int, noun: str) -> str:
 def number(value: float) -> str:
     """A value as it is written in a sentence.
 
-    >>> number(-6850.4), number(0.48801)
-    ('-6,850', '0.488')
+    >>> number(-6850.4), number(0.48801), number(-0.0)
+    ('-6,850', '0.488', '0')
     """
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value + 0.0:.4g}"
 
 
 def at_most_three_digits(value: float) -> str:

@@ -12,9 +12,11 @@ such a difference alone is left out (`_DUST`), if the result changes by less tha
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from tether._foundation.arrays import Flags, Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import kernel
 
 _DUST = 1e-14
@@ -83,77 +85,84 @@ def _gaps(
         out[i + 1 - first] += _rounded(parts, n) * upper
 
 
-@kernel
-def comonotone_rows(
-    start: Ints, probability: Floats, entry: Ints, below: Floats, chance: float, above: Floats, out: Floats
-) -> None:
-    """The outcome of each row, given that one uniform number made the observed row have an outcome of ``chance``.
+class CouplingScratch(NamedTuple):
+    """Room for the kernels: the parts of an exact sum, and numbers for the boundaries of the longest row."""
 
-    The items of row i are ``start[i] … start[i + 1] - 1``; ``entry`` lists them in the order of outcomes. ``below`` and
-    ``above`` are the other probabilities of the observed row, those of lower and of higher outcomes.
-    """
-    longest = 0
-    for i in range(start.size - 1):
-        longest = max(longest, start[i + 1] - start[i])
-    parts = np.empty(_PARTS)
-    from_low, from_high = np.empty(longest + 1), np.empty(longest + 1)
-    up_to_it, from_it = np.append(below, chance), np.append(above, chance)
-    for i in range(start.size - 1):
-        first, last = start[i], start[i + 1]
-        _gaps(probability, entry, first, last, below, from_it, parts, from_low)
-        _gaps(probability, entry, first, last, up_to_it, above, parts, from_high)
-        total = 0.0
-        for n in range(first, last):
-            x, at = entry[n], n - first
-            out[x] = 0.0
-            if from_low[at + 1] <= 0.0 or from_high[at] >= 0.0:
-                continue
-            if from_low[at] >= 0.0 and from_high[at + 1] <= 0.0:
-                out[x] = probability[x]
-            elif from_low[at] <= 0.0 and from_high[at + 1] >= 0.0:
-                out[x] = chance
-            else:
-                out[x] = from_low[at + 1] if from_low[at] < 0.0 else -from_high[at]
-                if out[x] <= _DUST * probability[x] and out[x] <= _NOTICED * chance:
-                    out[x] = 0.0
-            total += out[x]
-        for n in range(first, last):
-            out[entry[n]] /= total
+    parts: Floats
+    from_low: Floats
+    from_high: Floats
+
+
+def coupling_scratch_for(longest: int) -> CouplingScratch:
+    """Room for rows of so many outcomes."""
+    return CouplingScratch(np.empty(_PARTS), np.empty(longest + 1), np.empty(longest + 1))
 
 
 @kernel
-def maximal_rows(
-    start: Ints, probability: Floats, observed: Floats, is_outcome: Flags, row: Floats, chance: float, out: Floats
+def comonotone_row(
+    probability: Floats, order: Ints, observed: Floats, at: int, out: Floats, scratch: CouplingScratch
 ) -> None:
-    """Each row under the maximal coupling with the observed ``row``, which had an outcome of ``chance``.
+    """The outcome of a row, given that one uniform number made the observed row have its outcome ``at``.
 
-    The items of row i are ``start[i] … start[i + 1] - 1``; ``observed`` has the observed row's probability of each, and
-    ``is_outcome`` marks the observed outcome.
+    ``order`` lists the items of the row in the order of outcomes; those of the ``observed`` row are in that order.
     """
-    parts = np.empty(_PARTS)
-    for i in range(start.size - 1):
-        first, last, n = start[i], start[i + 1], 0
-        for p in row:
-            n = _add(parts, n, -p)
-        for x in range(first, last):
-            n = _add(parts, n, probability[x])
-        more = _rounded(parts, n)  # how much larger the sum of this row is: both should be 1
-        moved, total = 1.0, 0.0  # what does not repeat the outcome; and what this row has beyond the observed one
-        for x in range(first, last):
-            out[x] = (probability[x] - observed[x]) - observed[x] * more
-            if is_outcome[x]:
-                moved = max(0.0, -out[x] / chance)
-                moved = 0.0 if moved <= _DUST else min(moved, 1.0)
-            total += max(out[x], 0.0)
-        kept, has_outcome = 0.0, False
-        for x in range(first, last):
-            if is_outcome[x] or out[x] <= 0.0 or (out[x] <= _DUST * observed[x] and out[x] <= _NOTICED * total):
+    parts, from_low, from_high = scratch
+    chance, size = observed[at], order.size
+    _gaps(probability, order, 0, size, observed[:at], observed[at:], parts, from_low)
+    _gaps(probability, order, 0, size, observed[: at + 1], observed[at + 1 :], parts, from_high)
+    total = 0.0
+    for n in range(size):
+        x = order[n]
+        out[x] = 0.0
+        if from_low[n + 1] <= 0.0 or from_high[n] >= 0.0:
+            continue
+        if from_low[n] >= 0.0 and from_high[n + 1] <= 0.0:
+            out[x] = probability[x]
+        elif from_low[n] <= 0.0 and from_high[n + 1] >= 0.0:
+            out[x] = chance
+        else:
+            out[x] = from_low[n + 1] if from_low[n] < 0.0 else -from_high[n]
+            if out[x] <= _DUST * probability[x] and out[x] <= _NOTICED * chance:
                 out[x] = 0.0
-            has_outcome |= is_outcome[x]
-            kept += out[x]
-        for x in range(first, last):
-            if kept == 0.0:  # the two rows are equal; without the outcome, up to what is too small to be a number
-                out[x] = is_outcome[x] if has_outcome else probability[x]
-            else:
-                repeats = 1.0 if moved == 0.0 else min(1.0, probability[x] / chance)
-                out[x] = repeats if is_outcome[x] else moved * (out[x] / kept)
+        total += out[x]
+    for x in range(size):
+        out[x] /= total
+
+
+@kernel
+def maximal_row(
+    probability: Floats, given: Floats, at: int, observed: Floats, chance: float, out: Floats, scratch: CouplingScratch
+) -> None:
+    """A row under the maximal coupling with the ``observed`` row, which had an outcome of ``chance``.
+
+    ``given`` has the observed row's probability of each outcome of the row; the observed outcome is its item ``at``, -1
+    if it has no such outcome.
+    """
+    parts, _, _ = scratch
+    n = 0
+    for p in observed:
+        n = _add(parts, n, -p)
+    for q in probability:
+        n = _add(parts, n, q)
+    more = _rounded(parts, n)  # how much larger the sum of this row is: both should be 1
+    moved, total = 1.0, 0.0  # what does not repeat the outcome; and what this row has beyond the observed one
+    for x in range(probability.size):
+        out[x] = (probability[x] - given[x]) - given[x] * more
+        if x == at:
+            moved = max(0.0, -out[x] / chance)
+            moved = 0.0 if moved <= _DUST else min(moved, 1.0)
+        total += max(out[x], 0.0)
+    kept = 0.0
+    for x in range(probability.size):
+        if x == at or out[x] <= 0.0 or (out[x] <= _DUST * given[x] and out[x] <= _NOTICED * total):
+            out[x] = 0.0
+        kept += out[x]
+    for x in range(probability.size):
+        if kept == 0.0:  # the two rows are equal; without the outcome, up to what is too small to be a number
+            out[x] = probability[x]
+            if at >= 0:
+                out[x] = 1.0 if x == at else 0.0
+        elif x == at:
+            out[x] = 1.0 if moved == 0.0 else min(1.0, probability[x] / chance)
+        else:
+            out[x] = moved * (out[x] / kept)

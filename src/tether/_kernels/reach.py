@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numba
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Ints
 from tether._kernels.jit import kernel, parallel_kernel
 
 
@@ -106,12 +106,12 @@ def touching_on_all_cores(
 
 
 @kernel
-def which_meet(pairs: Ints, row_start: Ints, next_state: Ints, weight: Floats, out: Ints) -> int:
-    """Collect in ``out`` the pairs that can lead to a state of the observed support; return how many."""
+def which_meet(pairs: Ints, row_start: Ints, next_state: Ints, marked: Ints, out: Ints) -> int:
+    """Collect in ``out`` the ``pairs`` with a ``marked`` successor (one byte per state); returns how many."""
     n = 0
     for x in pairs:
         for e in range(row_start[x], row_start[x + 1]):
-            if weight[next_state[e]] > 0.0:
+            if marked[next_state[e]]:
                 out[n] = x
                 n += 1
                 break

@@ -12,15 +12,22 @@ from typing import NamedTuple
 import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
+from tether._kernels.best_somewhere import best_somewhere
 from tether._kernels.jit import kernel
 
-__all__ = ["StepRows", "Vectors", "layer_of_vectors"]
+__all__ = ["MANY", "StepRows", "Vectors", "layer_of_vectors"]
 
 _SAME = 1e-12
 """Values that differ by less than this, in proportion, are equal."""
 
 _FREE = 1e-14
 """What may be lost at a node, in proportion: it is only rounding."""
+
+_FEW = 256
+"""Up to so many vectors of two types none is left out for being as good as its neighbours up to rounding."""
+
+MANY = 1 << 30
+"""Where so many vectors of two types may be kept, none is left out."""
 
 
 class StepRows(NamedTuple):
@@ -141,52 +148,7 @@ def _gap(values: Floats, low: int, high: int) -> float:
 
 
 @kernel
-def _undominated(values: Floats, posterior: Floats, most: int) -> tuple[Ints, float]:
-    """More types: the vectors that no other dominates; if they are too many, a few. What that loses is not known."""
-    n, types = values.shape
-    kept = np.empty(n, np.int64)
-    size = 0
-    for i in range(n):
-        dominated = False
-        for k in range(size):
-            below = True
-            for z in range(types):
-                if values[kept[k], z] < values[i, z] - _SAME * max(1.0, abs(values[i, z])):
-                    below = False
-                    break
-            if below:
-                dominated = True
-                break
-        if dominated:
-            continue
-        left = 0
-        for k in range(size):
-            over = True
-            for z in range(types):
-                if values[i, z] < values[kept[k], z] - _SAME * max(1.0, abs(values[i, z])):
-                    over = False
-                    break
-            if not over:
-                kept[left] = kept[k]
-                left += 1
-        kept[left] = i
-        size = left + 1
-    kept = kept[:size]
-    if size <= most:
-        return kept, 0.0
-    chosen = np.zeros(n, np.bool_)
-    for z in range(types):
-        chosen[kept[np.argmax(values[kept, z])]] = True
-    worth = np.empty(size)
-    for k in range(size):
-        worth[k] = values[kept[k]] @ posterior
-    for k in np.argsort(-worth)[: max(1, most - types)]:
-        chosen[kept[k]] = True
-    return np.flatnonzero(chosen), np.inf
-
-
-@kernel
-def _pruned(values: Floats, posterior: Floats, most: int) -> tuple[Ints, float]:
+def _pruned(values: Floats, most: int) -> tuple[Ints, float]:
     """The vectors that are kept, and how much leaving out others may lose; infinite if that is not known."""
     if values.shape[0] <= 1:
         return np.arange(values.shape[0]), 0.0
@@ -198,11 +160,11 @@ def _pruned(values: Floats, posterior: Floats, most: int) -> tuple[Ints, float]:
         return np.array([best]), 0.0
     if values.shape[1] == 2:
         kept = _hull(values)
-        if kept.size <= most:
+        if most == MANY or kept.size <= min(_FEW, most):
             return kept, 0.0
         few, lost = _thinned(values[kept], most)
         return kept[few], lost
-    return _undominated(values, posterior, most)
+    return best_somewhere(values, most)
 
 
 @kernel
@@ -246,30 +208,36 @@ def _of_pair_of_two(
             passed[n], owner[n], step[n, 0], step[n, 1] = less / (more + less), e - first, more, -less
             n += 1
     order = np.argsort(passed[:n], kind="mergesort")
-    values, back = np.empty((n + 1, 2)), np.empty((n + 1, last - first), np.int64)
-    kept = 0
+    values, after_edges = np.empty((n + 1, 2)), np.empty(n + 1, np.int64)
+    size = 0
     for i in range(n + 1):
         b = passed[order[i]] if i < n else 2.0
         before = passed[order[i - 1]] if i > 0 else 0.0
         if b > before + _SAME:  # a vertex: the edges so far are those that are passed before b
-            values[kept], back[kept] = point, number
-            kept += 1
+            values[size], after_edges[size] = point, i
+            size += 1
         if i == n or b >= 1.0 - _SAME:
             break
         point += step[order[i]]
-        number[owner[order[i]]] += 1
-    if kept <= most:
-        return values[:kept], back[:kept], 0.0
-    few, lost = _thinned(values[:kept], most)
-    return values[few], back[few], lost
+    kept, lost = np.arange(size), 0.0
+    if most < MANY and size > min(_FEW, most):
+        kept, lost = _thinned(values[:size], most)
+    back = np.empty((kept.size, last - first), np.int64)
+    passed_by = 0
+    for v in range(kept.size):
+        while passed_by < after_edges[kept[v]]:
+            number[owner[order[passed_by]]] += 1
+            passed_by += 1
+        back[v] = number
+    return values[kept], back, lost
 
 
 @kernel
 def _of_pair(
-    pair: int, changes: int, rows: StepRows, after: Vectors, discount: float, posterior: Floats, most: int
+    pair: int, changes: int, rows: StepRows, after: Vectors, discount: float, most: int
 ) -> tuple[Floats, Ints, float]:
     """The vectors of one pair, and their numbers by entry; none if some next state has none."""
-    types = posterior.size
+    types = after.values.shape[1]
     if types == 2:
         return _of_pair_of_two(pair, changes, rows, after, discount, most)
     first, last = rows.row_start[pair], rows.row_start[pair + 1]
@@ -295,8 +263,8 @@ def _of_pair(
                 numbers[at, 0], numbers[at, 1] = i, j
                 for z in range(types):
                     sums[at, z] = values[i, z] + discount * rows.probability[e, z] * some[j, z]
-        kept, cut = _pruned(sums, posterior, most)
-        lost = max(lost, cut)
+        kept, cut = _pruned(sums, most)
+        lost += cut
         values, onward = sums[kept], np.empty((kept.size, last - first), np.int64)
         for i in range(kept.size):
             onward[i] = back[numbers[kept[i], 0]]
@@ -315,7 +283,6 @@ def layer_of_vectors(
     rows: StepRows,
     after: Vectors,
     discount: float,
-    posterior: Floats,
     most: int,
 ) -> tuple[Vectors, float]:
     """The vectors of a layer, and how much leaving out some may lose; ``observed`` has a pair for each state.
@@ -323,7 +290,7 @@ def layer_of_vectors(
     Plans with all changes left are met in the state ``seen`` alone (-1: anywhere). The observed pair comes first: of
     equal vectors the first is kept.
     """
-    types = posterior.size
+    types = after.values.shape[1]
     start = np.zeros(states.size * columns + 1, np.int64)
     size, room, room_back, size_back = 0, 64, 256, 0
     found, taken = np.empty((room, types)), np.empty(room, np.int64)
@@ -339,7 +306,7 @@ def layer_of_vectors(
             begin, end = rows.pair_start[s], rows.pair_start[s + 1]
             own = np.empty((0, types))
             own_pair = np.empty(0, np.int64)
-            own_row = np.empty(0, np.int64)
+            own_row = np.empty((0, 2), np.int64)
             at_pair = 0.0
             backs = [np.empty((0, 0), np.int64) for _ in range(0)]
             for step in range(end - begin + 1):
@@ -349,18 +316,20 @@ def layer_of_vectors(
                 left = c - (1 if rows.differs[pair] else 0)
                 if left < 0:
                     continue
-                values, numbers, cut = _of_pair(pair, left, rows, after, discount, posterior, most)
+                values, numbers, cut = _of_pair(pair, left, rows, after, discount, most)
                 at_pair = max(at_pair, cut)
                 if values.shape[0] == 0:
                     continue
                 own = np.concatenate((own, values))
                 own_pair = np.concatenate((own_pair, np.full(values.shape[0], pair)))
-                own_row = np.concatenate((own_row, np.arange(values.shape[0]) + len(backs) * 1_000_000))
+                row_of = np.full((values.shape[0], 2), len(backs))
+                row_of[:, 1] = np.arange(values.shape[0])
+                own_row = np.concatenate((own_row, row_of))
                 backs.append(numbers)
-            kept, cut = _pruned(own, posterior, most)
+            kept, cut = _pruned(own, most)
             lost = max(lost, at_pair + cut)
             for v in kept:
-                row = backs[own_row[v] // 1_000_000][own_row[v] % 1_000_000]
+                row = backs[own_row[v, 0]][own_row[v, 1]]
                 if size == room:
                     room *= 2
                     found = np.concatenate((found, np.empty((size, types))))

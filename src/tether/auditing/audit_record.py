@@ -8,9 +8,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tether._foundation.arrays import Ints
+from tether._foundation.arrow import as_pandas
 from tether._foundation.checks import whole_number
 from tether._foundation.words import counted
 from tether.auditing.answer_arrays import sets_apart
+from tether.auditing.answering import conditioned_on
 from tether.auditing.audit_sentences import audit_sentences
 from tether.auditing.consistency import Consistency, LuckTest, luck_test
 from tether.auditing.placebos import Gathered, Measured, Placebo
@@ -25,9 +27,11 @@ from tether.auditing.summary import (
     summarize,
 )
 from tether.errors import QueryError
+from tether.io.names_as_text import in_names_of
 from tether.learning.folds import Folds, fold_models
 from tether.mdp import MDP
 from tether.observation.path import Path
+from tether.plan.tether_record import tether
 
 if TYPE_CHECKING:
     import pathlib
@@ -203,10 +207,6 @@ class AuditRecord:
         If the log is cut into folds, the plan of an episode is the one that the model of the other folds chose: its own
         value there is larger than what the audit says of it.
         """
-        from tether.auditing.answering import conditioned_on
-        from tether.io.names_as_text import in_names_of
-        from tether.plan.tether_record import tether
-
         asked = replace(self._asked, longest=self.log.longest())
         if asked.policy is not None:
             raise QueryError("this audit is about a policy, not plans: tether.counterfactual(mdp, path).evaluate(…)")
@@ -319,8 +319,6 @@ class AuditRecord:
         >>> tether.audit(case.mdp, [case.path], k=3).to_pandas()["verdict"].tolist()
         ['holds']
         """
-        from tether._foundation.arrow import as_pandas
-
         return as_pandas(self.table)
 
     def sentences(self) -> list[str]:

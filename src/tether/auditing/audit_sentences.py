@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from tether.explanation.terms import UNREWARDED, is_unrewarded
 if TYPE_CHECKING:
     from tether.auditing.audit_record import AuditRecord
 
-__all__ = ["audit_sentences"]
+__all__ = ["Said", "audit_in_parts", "audit_sentences"]
 
 _REASONS = 3
 """For how many episodes without an answer the sentences say why."""
@@ -25,20 +25,45 @@ _ENDS = 5
 _ENDED = {NO_OUTCOME: NO_OUTCOME, NOT_RECORDED: "without a recorded end"}
 
 
+class Said(NamedTuple):
+    """The findings in parts.
+
+    Attributes
+    ----------
+    chance : what the same audit finds by chance; of a model learned from the log
+    warning : that return and outcome disagree
+    lead : how episodes ended, and how many mistakes could be known; or why there is no more to say
+    unfinished : that episodes without an end are told apart
+    notes : what hindsight gains, how sure that is, which episodes were not answered
+    """
+
+    chance: list[str]
+    warning: list[str]
+    lead: list[str]
+    unfinished: list[str]
+    notes: list[str]
+
+
 def audit_sentences(audit: AuditRecord) -> list[str]:
     """What is chance; how episodes ended; mistakes; what hindsight gains; how sure that is; which were not answered."""
+    said = audit_in_parts(audit)
+    return [*said.chance, *said.warning, *said.lead[:1], *said.unfinished, *said.lead[1:], *said.notes]
+
+
+def audit_in_parts(audit: AuditRecord) -> Said:
+    """The sentences of an audit in parts, for a page."""
     summary = audit.summary
     wrong = summary.episodes - summary.answered
     broken = [f"{counted(wrong, 'episode')} could not be answered: {_reasons(audit, wrong)}."] if wrong else []
     if not summary.answered:
-        return ["No episode was answered.", *broken]
+        return Said([], [], ["No episode was answered."], [], broken)
     placebo = audit.placebo
     first = [] if placebo is None else placebo.sentences()
     if placebo is not None and placebo.shows_nothing:
-        return [*first, _how_they_ended(audit), *_consistent(audit), *broken]
-    sentences = [*first, *_worse_ends(audit), _how_they_ended(audit), *_unfinished(audit), _mistakes(audit)]
-    sentences += [*_gains(audit), *_certain(audit), *_valued(audit)]
-    return [*sentences, *_consistent(audit), *broken]
+        return Said(first, [], [_how_they_ended(audit)], [], [*_consistent(audit), *broken])
+    lead = [_how_they_ended(audit), _mistakes(audit)]
+    notes = [*_gains(audit), *_certain(audit), *_valued(audit), *_consistent(audit), *broken]
+    return Said(first, _worse_ends(audit), lead, _unfinished(audit), notes)
 
 
 def _consistent(audit: AuditRecord) -> list[str]:

@@ -18,12 +18,11 @@ from tether.auditing.answering import PreparedQuestion
 from tether.auditing.audit_question import Question
 from tether.auditing.followed import AskPolicy, Followed, World
 from tether.core.batch import Layer, Steps
+from tether.core.chain import Decide, Taken, Visits
 from tether.influence.kappa import as_engine_rule
 from tether.influence.one_step import Effective, Support, TotalVariation
 from tether.influence.own import InfluenceTest, RowOfStep
 from tether.model.model_record import ModelRecord
-from tether.plan.chain import Decide, Taken
-from tether.plan.chain import Visits as StatesVisited
 from tether.plan.limits import ABOUT, SHARE
 from tether.plan.resting import asked_model
 from tether.plan.solution import solve as solve_plain
@@ -162,7 +161,7 @@ class Batch:
         Where a plan of another copy knows no state, what was done is done again; if that is not available, what is done
         there most often.
         """
-        from tether.core.follow import Occupied, Visits, by_choices, expected_returns, follow, transferred
+        from tether.core.follow import Decided, Occupied, by_choices, expected_returns, follow, transferred
 
         world, steps, m = self.world, self.steps, plans.m
         layers, value = plans.layers, plans.value
@@ -172,22 +171,22 @@ class Batch:
                 self._thresholds(steps.longest + 1, m).layers if world.asked.question.rule == "assured" else self.layers
             )
 
-        def decide(t: int, layer: Layer, occupied: Occupied) -> Visits:
+        def decide(t: int, layer: Layer, here: Occupied) -> Decided:
             done, choices = steps.item(steps.action, t), plans.choices[t]
             if not is_own:
                 choices = transferred(world.model, layer, plans.layers[t], choices, done, world.usual)
-            return by_choices(world.model, layer, occupied, choices, done, m)
+            return by_choices(world.model, layer, here, choices, done, m)
 
         n = len(steps)
         first = Occupied(layers[0].nodes.first[:-1], np.full(n, m), np.ones(n))
-        visits, occupied = follow(world.model, layers, first, m, decide)
+        through = follow(world.model, layers, first, m, decide)
         if not is_own:
-            value = expected_returns(world.model, layers, visits, occupied, world.worth_of, world.final, world.discount)
-        return Followed(world, steps, self.rows, layers, visits, occupied, value, plans.observed, plans.k, m)
+            value = expected_returns(world.model, layers, through, world.worth_of, world.final, world.discount)
+        return Followed(world, steps, self.rows, layers, *through, value, plans.observed, plans.k, m)
 
     def evaluated(self, asked: PreparedQuestion, until: int) -> Followed:
         """What a policy leads to; ``until`` is the horizon, if it is above 0."""
-        from tether.core.follow import Occupied, Visits, by_episode_pairs, by_policy, expected_returns, follow
+        from tether.core.follow import Decided, Occupied, by_episode_pairs, by_policy, expected_returns, follow
 
         steps, world, model = self.steps, self.world, self.world.model
         question, mdp = asked.question, asked.mdp
@@ -199,26 +198,26 @@ class Batch:
                 question = replace(question, objective=None)
             ask = _in_states(_decider(ends, question, until if until > 0 else steps.longest))
 
-        def decide(t: int, layer: Layer, occupied: Occupied) -> Visits:
+        def decide(t: int, layer: Layer, here: Occupied) -> Decided:
             observed = steps.item(steps.action, t)
             if ask is None:
-                return by_episode_pairs(model, layer, occupied, steps.item(steps.pair, t), observed)
-            return by_policy(model, layer, occupied, partial(ask, t), observed)
+                return by_episode_pairs(model, layer, here, steps.item(steps.pair, t), observed)
+            return by_policy(model, layer, here, partial(ask, t), observed)
 
         n = len(steps)
         first = Occupied(self.layers[0].nodes.first[:-1], np.zeros(n, np.int64), np.ones(n))
-        visits, occupied = follow(model, self.layers, first, 0, decide)
+        through = follow(model, self.layers, first, 0, decide)
         kappa = [np.ones(layer.n_pairs, np.int16) for layer in self.layers[:-1]]
         seen = self._solve(self.layers, kappa, np.array([1]), 0).values[:, 0, 0]
-        value = expected_returns(model, self.layers, visits, occupied, world.worth_of, world.final, world.discount)
-        return Followed(world, steps, self.rows, self.layers, visits, occupied, value, seen, np.full(n, -1), 0, ask)
+        value = expected_returns(model, self.layers, through, world.worth_of, world.final, world.discount)
+        return Followed(world, steps, self.rows, self.layers, *through, value, seen, np.full(n, -1), 0, ask)
 
     def best_values(self, standard: Standard, horizon: Ints) -> Floats:
         """The value of the plain model's best policy with the luck of each episode, up to its horizon.
 
         NaN where that policy has no value: a state without actions can be reached.
         """
-        from tether.core.follow import Occupied, Visits, by_episode, expected_returns, follow, take_pairs
+        from tether.core.follow import Decided, Occupied, by_episode, expected_returns, follow, goes_on, take_pairs
 
         n, world, model = len(self.steps), self.world, self.world.model
         best = standard.for_starts(horizon, self.steps.state[self.steps.start[:-1]])
@@ -232,20 +231,17 @@ class Batch:
                 found[some] = of(best(one, t), states[some].astype(np.int64))
             return found
 
-        def decide(t: int, layer: Layer, occupied: Occupied) -> Visits:
-            offsets = layer.nodes.offsets
-            going = np.flatnonzero(offsets[occupied.node + 1] > offsets[occupied.node])
-            node = occupied.node[going]
-            pairs = at(t, layer, node, lambda values, states: values.taken(states)).astype(np.int64)
-            return take_pairs(model, layer, node, pairs, occupied.mass[going], self.steps.item(self.steps.action, t))
+        def decide(t: int, layer: Layer, here: Occupied) -> Decided:
+            going = goes_on(layer, here)
+            pairs = at(t, layer, here.node[going], lambda values, states: values.taken(states)).astype(np.int64)
+            return take_pairs(model, layer, here, going, pairs, self.steps.item(self.steps.action, t))
 
         node = self.layers[0].nodes.first[:-1]
         has_value = np.isfinite(at(0, self.layers[0], node, LayerValues.of))
         first = Occupied(node[has_value], np.zeros(n, np.int64)[has_value], np.ones(n)[has_value])
-        visits, occupied = follow(model, self.layers, first, 0, decide)
-        nothing = np.zeros(model.n_states)
-        value = expected_returns(model, self.layers, visits, occupied, world.worth_of, nothing, world.discount)
-        for t, (layer, here) in enumerate(zip(self.layers, occupied, strict=True)):
+        through, nothing = follow(model, self.layers, first, 0, decide), np.zeros(model.n_states)
+        value = expected_returns(model, self.layers, through, world.worth_of, nothing, world.discount)
+        for t, (layer, here) in enumerate(zip(self.layers, through.occupied, strict=True)):
             over = layer.nodes.offsets[here.node] == layer.nodes.offsets[here.node + 1]
             worth = at(t, layer, here.node[over], LayerValues.of)
             value += world.discount**t * by_episode(layer, here.node[over], here.mass[over] * worth)
@@ -257,7 +253,7 @@ def _in_states(decide: Decide) -> AskPolicy:
 
     def ask(t: int, states: Ints) -> tuple[Ints, Ints, Floats]:
         none = np.zeros(states.size, np.int64)
-        taken = decide(t, StatesVisited(states, none, none))
+        taken = decide(t, Visits(states, none, none))
         order = np.argsort(taken.source, kind="stable")
         begin = np.searchsorted(taken.source[order], np.arange(states.size + 1))
         return begin, taken.pairs[order].astype(np.int64), taken.probability[order]
@@ -272,7 +268,7 @@ def _decider(mdp: ModelRecord, question: Question, T: int) -> Decide:
         return standard.decide(T)
     choices, first = solve_plain(mdp, T, question.objective).choices, mdp.form.pair_start
 
-    def decide(t: int, visits: StatesVisited) -> Taken:
+    def decide(t: int, visits: Visits) -> Taken:
         return Taken.for_certain(first[visits.states] + choices[t][visits.states])
 
     return decide

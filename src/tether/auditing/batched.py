@@ -16,8 +16,7 @@ from tether.auditing.answer_arrays import UNKNOWN, UNRECORDED, Answers, Row, gat
 from tether.auditing.answer_table import NOT_SEEN, AnswerTable
 from tether.auditing.answering import PreparedQuestion, answer_one
 from tether.auditing.batch_plans import Batch, NotTogetherError
-from tether.auditing.batch_returns import last_states, logged_returns
-from tether.auditing.beyond import horizons_of, up_to_their_ends
+from tether.auditing.beyond import horizons_of, last_states, logged_returns, up_to_their_ends
 from tether.auditing.crossfit import CrossFit
 from tether.auditing.followed import Followed, Guaranteed, World
 from tether.auditing.reviewed import longest_of, standard_of

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 from tether._foundation.writing import written
 from tether._version import __version__
@@ -72,7 +73,6 @@ class Parts:
 
     def write(self, number: int, answers: Any, id_type: Any) -> None:
         """Write the answers to a batch; the file appears when it is complete."""
-        import pyarrow as pa
         from pyarrow import parquet
 
         sink = pa.BufferOutputStream()
@@ -97,7 +97,6 @@ class Parts:
 
     def read(self, number: int, file: Path | None) -> Any:
         """The answers to a batch that was found to be sound before, as a table."""
-        import pyarrow as pa
         from pyarrow import parquet
 
         content = None if file is None else self._content(number, file)
@@ -219,8 +218,6 @@ class Directory:
 
     def _chunks(self, naming: TableMaker, tally: Tally, batches: int) -> Iterator[Any]:
         """The table of episodes, many parts at a time."""
-        import pyarrow as pa
-
         files, waiting = self.parts.find_sound(), list[Any]()
         for number in range(batches):
             answers = Answers.from_arrow(self.parts.read(number, files.get(number)), naming.n_labels)

@@ -129,6 +129,11 @@ class World:
         finals = np.concatenate((own, codes == np.unique(codes)[:, None])).T.astype(np.float64)
         return tables_after(mdp, after, question.objective, question.minimise, finals, self.probability, self.shares)
 
+    def rewards_at(self, t: int) -> tuple[Floats, bool]:
+        """The rewards of a time, by pair or by entry of the model, as `tether.core.follow` takes them."""
+        values = self.rewards.at(t)
+        return values if self.sign > 0 else -values, self.rewards.by_entry
+
     def worth_of(self, t: int, layer: Layer, _edits: Any = None) -> tuple[Floats, Floats]:
         """Expected rewards of the pairs of the model (those of the layer) and of the edited pairs of a layer."""
         of_pairs = self.expected.of_pairs(t, layer.nodes.states)
@@ -235,14 +240,11 @@ class Followed:
 
     def _replays(self) -> Any:
         """All replays of the episodes, as `tether.core.risk` takes them."""
-        from tether.core.follow import links
+        from tether.core.follow import Through, links
         from tether.core.risk import Replays
 
-        world, steps = self.world, []
-        for t, visits in enumerate(self.visits):
-            around = self.layers[t], self.layers[t + 1], visits, self.occupied[t], self.occupied[t + 1]
-            steps.append(links(world.model, *around, self.m, world.sign * world.rewards.at(t), world.rewards.by_entry))
-        final = []
+        world, final = self.world, []
+        steps = links(world.model, self.layers, Through(self.visits, self.occupied), self.m, world.rewards_at)
         for layer, here in zip(self.layers, self.occupied, strict=True):
             over = layer.nodes.offsets[here.node] == layer.nodes.offsets[here.node + 1]
             final.append(np.where(over, world.final[layer.nodes.states[here.node]], 0.0))

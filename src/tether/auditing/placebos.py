@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether._foundation.markup import paragraphs
 from tether._foundation.words import counted, percent, three_digits
 from tether.auditing.answer_arrays import NONE, Answers, sets_apart
 from tether.auditing.audit_question import Question
@@ -167,8 +168,6 @@ class Placebo:
         return f"<Placebo: mean gain {self.gain:.3g} in {times}, {self.found_gain:.3g} in the log>"
 
     def _repr_html_(self) -> str:
-        from tether._foundation.markup import paragraphs
-
         return paragraphs(self.sentences())
 
     def to_dict(self) -> dict[str, Any]:

@@ -10,17 +10,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.rounding import rounding_of
 from tether.auditing.consistency import Consistency
 from tether.auditing.tables import NO_OUTCOME as UNDER_WAY
-
-if TYPE_CHECKING:
-    import pyarrow
 
 __all__ = [
     "Changed",
@@ -48,11 +47,11 @@ class EpisodeRows(Protocol):
 
     def __len__(self) -> int: ...
 
-    def batches(self, columns: Sequence[str]) -> Iterator[pyarrow.Table]:
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Some columns, many rows at a time."""
         ...
 
-    def take(self, places: Ints) -> pyarrow.Table:
+    def take(self, places: Ints) -> pa.Table:
         """Some rows, in the order in which they are named."""
         ...
 
@@ -61,17 +60,17 @@ class EpisodeRows(Protocol):
 class TableRows:
     """Rows of a table in memory."""
 
-    table: pyarrow.Table
+    table: pa.Table
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
-    def batches(self, columns: Sequence[str]) -> Iterator[pyarrow.Table]:
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """All at once: they are in memory already."""
         if len(self):
             yield self.table.select(list(columns))
 
-    def take(self, places: Ints) -> pyarrow.Table:
+    def take(self, places: Ints) -> pa.Table:
         """Some rows."""
         return self.table.take(places)
 
@@ -91,18 +90,14 @@ class FileRows:
         with self._opened() as opened:
             return int(opened.metadata.num_rows)
 
-    def batches(self, columns: Sequence[str]) -> Iterator[pyarrow.Table]:
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """As many rows at a time as were written together."""
-        import pyarrow as pa
-
         with self._opened() as opened:
             for batch in opened.iter_batches(_AT_ONCE, columns=list(columns)):
                 yield pa.Table.from_batches([batch])
 
-    def take(self, places: Ints) -> pyarrow.Table:
+    def take(self, places: Ints) -> pa.Table:
         """Some rows; only the parts of the file that hold them are read."""
-        import pyarrow as pa
-
         places = np.asarray(places, dtype=np.int64)
         order = np.argsort(places, kind="stable")
         ascending, found, begin = places[order], [], 0
@@ -155,21 +150,16 @@ def find_top(
     return kept_places
 
 
-def _is_worse_end(table: pyarrow.Table) -> Any:
+def _is_worse_end(table: pa.Table) -> Any:
     return np.asarray(table.column("worse_end").fill_null(False))
 
 
-def _is_under_way(table: pyarrow.Table) -> Any:
-    import pyarrow.compute as pc
-
+def _is_under_way(table: pa.Table) -> Any:
     return np.asarray(pc.equal(table.column("outcome"), UNDER_WAY).fill_null(False))
 
 
-def find_problems(rows: EpisodeRows, most: int | None = None) -> pyarrow.Table:
+def find_problems(rows: EpisodeRows, most: int | None = None) -> pa.Table:
     """The episodes without an answer: ``episode`` and ``problem``; with ``most``, only the first ones."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     found, count = [], 0
     for table in rows.batches(["episode", "problem"]):
         found.append(table.filter(pc.is_valid(table.column("problem"))))
@@ -307,9 +297,7 @@ class _Found:
     outcomes: dict[str, Helped] = field(default_factory=dict)
     changed: dict[str, Changed] = field(default_factory=dict)
 
-    def add(self, table: pyarrow.Table) -> None:
-        import pyarrow.compute as pc
-
+    def add(self, table: pa.Table) -> None:
         self.episodes += table.num_rows
         self.answered += table.column("problem").null_count
         names = "gain", "observed", "mistakes", "claimed"
@@ -337,8 +325,6 @@ class _Found:
         self._add_changes(table.column("changes").filter(gained), verdict.filter(gained))
 
     def _add_changes(self, changes: Any, verdict: Any) -> None:
-        import pyarrow.compute as pc
-
         some = pc.fill_null(pc.greater(pc.list_value_length(changes), 0), False)
         if not pc.any(some).as_py():
             return
@@ -370,7 +356,7 @@ class _Compared:
     means: Floats = field(default_factory=lambda: np.zeros(3))
     squares: float = 0.0
 
-    def add(self, table: pyarrow.Table) -> None:
+    def add(self, table: pa.Table) -> None:
         if not table.num_rows:
             return
         ours, model = (table.column(i).to_numpy() for i in (0, 1))

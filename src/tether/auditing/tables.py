@@ -44,6 +44,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import NameColumn
@@ -75,8 +77,6 @@ class TableMaker:
 
     def episodes(self, found: Answers) -> Any:
         """The table of episodes."""
-        import pyarrow as pa
-
         columns = {
             "episode": pa.array(found.ids, type=self._id_type),
             "steps": _whole(found.steps),
@@ -117,8 +117,6 @@ class TableMaker:
         return mistake_column(LargestMistakes(*columns), self.states, self.actions)
 
     def _changes(self, found: Answers) -> Any:
-        import pyarrow as pa
-
         parts = {
             "t": pa.array(found.change_t),
             "state": self.states.take(found.change_state),
@@ -129,23 +127,16 @@ class TableMaker:
         return self._lists(found, found.change_start, parts)
 
     def _ends(self, found: Answers) -> Any:
-        import pyarrow as pa
-
         parts = {"outcome": self._outcomes(found.end_outcome), "probability": pa.array(found.end_probability)}
         return self._lists(found, found.end_start, parts)
 
     def _lists(self, found: Answers, start: Ints, parts: dict[str, Any]) -> Any:
         """One list per episode, null for one without an answer."""
-        import pyarrow as pa
-
         items = pa.StructArray.from_arrays(list(parts.values()), names=list(parts))
         return pa.ListArray.from_arrays(pa.array(start.astype(np.int32)), items, mask=pa.array(~found.is_answered))
 
     def _observed(self, found: Answers) -> Any:
         """How each episode ended: as the log says, else by the model."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         known = self._outcomes(found.outcome)
         if found.said is None:
             return known
@@ -153,8 +144,6 @@ class TableMaker:
         return pc.coalesce(said, known)
 
     def _outcomes(self, codes: Ints) -> Any:
-        import pyarrow as pa
-
         used, at = np.unique(codes, return_inverse=True)
         names = [self.outcome_name(int(code)) for code in used]
         return pa.array(names, pa.string()).take(pa.array(at.reshape(-1)))
@@ -267,8 +256,6 @@ class Tally:
         action does for anyone there, compared with what was done there on average; ``better`` is how likely it is that
         this is above 0, for a learned model.
         """
-        import pyarrow as pa
-
         found = self._decisions
         order = np.array(sorted(found, key=lambda pair: (-found[pair][2], -found[pair][1], pair)), dtype=np.int64)
         rows = np.array([found[pair] for pair in order.tolist()]).reshape(-1, 6)
@@ -301,7 +288,6 @@ class Tally:
 
         Exact: the probabilities of all episodes are added up, nothing is drawn.
         """
-        import pyarrow as pa
 
         def rank(code: int) -> tuple[bool, int]:
             return code < 0, abs(code)
@@ -321,12 +307,8 @@ class Tally:
 
 def _numbers(values: Any) -> Any:
     """Numbers, empty where there is none."""
-    import pyarrow as pa
-
     return pa.array(np.ascontiguousarray(values), pa.float64(), mask=np.isnan(values))
 
 
 def _whole(values: Any) -> Any:
-    import pyarrow as pa
-
     return pa.array(np.asarray(values, np.int64), pa.int64(), mask=np.asarray(values) < 0)

@@ -10,8 +10,10 @@ import numpy as np
 
 from tether._foundation.arrow import Tabular
 from tether._foundation.markup import Displayed
-from tether._foundation.words import counted, number, percent
+from tether._foundation.words import counted, number, percent, three_digits
+from tether.conditioning.model_sets import UNRELATED_LUCK, check_gamma, hidden_causes_in_words
 from tether.errors import PathError, QueryError
+from tether.evaluation.typed_certificate import typed_certificate
 from tether.model.several_types import Types
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path
@@ -28,7 +30,9 @@ __all__ = ["TypedAudit", "TypedRow", "audit_of_types"]
 class TypedRow:
     """One episode of an audit: what it says of the type, and what the best plan would have gained.
 
-    ``step``, ``did`` and ``instead`` are those of the first change of the plan; None if it changes nothing.
+    ``step``, ``did`` and ``instead`` are those of the first change of the plan; None if it changes nothing. ``verdict``
+    is "holds", "open" or "fails", and ``gamma_star`` how strong hidden causes must be to undo the gain
+    (`tether.records.TypedCertificate`); None and not a number if nothing is gained, or nothing was certified.
     """
 
     episode: Any
@@ -41,6 +45,8 @@ class TypedRow:
     step: int | None
     did: Any
     instead: Any
+    verdict: str | None = None
+    gamma_star: float = float("nan")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,9 +73,12 @@ class TypedAudit(Tabular, Displayed):
     >>> types = tether.Types({"frail": ward(0.9), "robust": ward(0.1)}, prior={"frail": 0.5, "robust": 0.5})
     >>> log = {"ann": tether.Path(["sick", "dead"], ["wait"]), "bob": tether.Path(["sick", "well"], ["wait"])}
     >>> audit = tether.audit(types, log, m=1)
-    >>> print(audit)
+    >>> print(audit)  # doctest: +NORMALIZE_WHITESPACE
     2 episodes. In 1 of them, something else would have been better in expectation; the mean gain over all is 0.3.
     Of the type they say, on average: frail 50 %, robust 50 %. In 2 of them one type is at least 90 % likely.
+    The expected gain holds under every causal model of each type in which the luck of one step says nothing about the
+    luck of another.
+    The gain survives hidden reasons that changed the odds of an action by less than 6.99 times.
     >>> audit.rows[0].episode, audit.rows[0].instead
     ('ann', 'treat')
     """
@@ -79,6 +88,7 @@ class TypedAudit(Tabular, Displayed):
     types: Types
     k: int | None
     m: int
+    gamma: float | None = None
 
     def sentences(self) -> list[str]:
         """What there was to gain, and what the episodes say of the types."""
@@ -97,6 +107,7 @@ class TypedAudit(Tabular, Displayed):
             f"Of the type they say, on average: {', '.join(f'{name} {percent(one)}' for name, one in mean.items())}. "
             f"In {sure} of them one type is at least 90 % likely."
         )
+        said += self._certain()
         unsure = sum(not row.exact for row in self.rows)
         if unsure:
             said.append(f"In {unsure} of them there may be a better plan than the one that was found.")
@@ -104,12 +115,36 @@ class TypedAudit(Tabular, Displayed):
             said.append(f"{counted(len(self.broken), 'episode')} could not be answered.")
         return said
 
+    def _certain(self) -> list[str]:
+        """In how many of the episodes with a gain it holds, and how strong hidden causes may be there."""
+        judged = [row for row in self.rows if row.verdict is not None]
+        if not judged:
+            return []
+        strengths = np.sort([row.gamma_star for row in judged if row.verdict == "holds"])
+        holds = strengths.size
+        which = f"every causal model of each type {UNRELATED_LUCK}"
+        if len(judged) == 1:
+            said = [f"The expected gain {'holds' if holds else 'does not hold'} under {which}."]
+        else:
+            some = "none" if not holds else "all" if holds == len(judged) else str(holds)
+            said = [f"In {some} of these {len(judged)} the expected gain holds under {which}."]
+        if holds and self.gamma is not None:
+            left = int(np.count_nonzero(strengths > self.gamma))
+            times = f"hidden reasons that changed the odds of an action up to {three_digits(self.gamma)} times"
+            said.append(f"In {left} of these {holds} it survives {times}.")
+        elif holds == 1:
+            said.append(hidden_causes_in_words(float(strengths[0])))
+        elif holds:
+            median = hidden_causes_in_words(float(strengths[(holds - 1) // 2]))
+            said.append(f"In half of these {holds}: {median[0].lower()}{median[1:]}")
+        return said
+
     def to_arrow(self) -> pyarrow.Table:
         """One row for each episode, with a column for each type; names as text."""
         import pyarrow as pa
 
         columns: dict[str, Any] = {"episode": [str(row.episode) for row in self.rows]}
-        for field in ("steps", "observed", "value", "gain", "exact", "step"):
+        for field in ("steps", "observed", "value", "gain", "exact", "step", "verdict", "gamma_star"):
             columns[field] = [getattr(row, field) for row in self.rows]
         for field in ("did", "instead"):
             columns[field] = [None if getattr(row, field) is None else str(getattr(row, field)) for row in self.rows]
@@ -132,11 +167,15 @@ def audit_of_types(
     about: Mapping[str, Any],
     strict: bool,
     progress: Callable[[int, int], None] | None,
+    certify: bool,
+    gamma: float | None,
     **refused: Any,
 ) -> TypedAudit:
     """Answer every episode, one after the other; ``refused`` are arguments that only an audit of one model has."""
     if not isinstance(types, Types):
         raise QueryError(f"expected a tether.MDP, not {type(types).__name__}: tether.MDP.from_arrays(P, R), …")
+    if gamma is not None:
+        gamma = check_gamma(gamma)
     some = [name for name, value in refused.items() if value]
     if some:
         raise QueryError(f"{some[0]}= is not for types: leave it out")
@@ -144,7 +183,7 @@ def audit_of_types(
     log = _log(episodes)
     for done, (name, path) in enumerate(log.items(), start=1):
         try:
-            found.append(_row(name, TypedRecord(types, path), k, m, about))
+            found.append(_row(name, TypedRecord(types, path), k, m, about, certify))
         except PathError as error:
             if strict:
                 raise
@@ -152,10 +191,10 @@ def audit_of_types(
         if progress is not None:
             progress(done, len(log))
     found.sort(key=lambda row: -row.gain)
-    return TypedAudit(tuple(found), broken, types, k, m)
+    return TypedAudit(tuple(found), broken, types, k, m, gamma)
 
 
-def _row(name: Any, cf: TypedRecord, k: int | None, m: int, about: Mapping[str, Any]) -> TypedRow:
+def _row(name: Any, cf: TypedRecord, k: int | None, m: int, about: Mapping[str, Any], certify: bool) -> TypedRow:
     plan = TypedPlanRecord.of(cf, k, m, about["rule"], about["influence"], about["objective"], about["minimise"], 0.0)
     step = did = instead = None
     if plan.gain > 0:
@@ -164,9 +203,11 @@ def _row(name: Any, cf: TypedRecord, k: int | None, m: int, about: Mapping[str, 
             if action != cf.path.actions[t]:
                 step, did, instead = t, cf.path.actions[t], action
                 break
+    sure = typed_certificate(plan) if certify and plan.gain > 0 else None
     return TypedRow(
-        name, cf.T, plan.observed_value, plan.value, plan.gain, plan.exact, cf.posterior, step, did, instead
-    )
+        name, cf.T, plan.observed_value, plan.value, plan.gain, plan.exact, cf.posterior, step, did, instead,
+        None if sure is None else sure.verdict, float("nan") if sure is None else sure.gamma_star,
+    )  # fmt: skip
 
 
 def _log(episodes: Any) -> Mapping[Any, Path]:

@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from tether.cli.doing import signals_as_ctrl_c
+from tether.cli.doing import note_continued, note_doing, signals_as_ctrl_c, spoken
+from tether.cli.helping import command
 from tether.cli.json_output import print_json
 from tether.cli.options import (
     ModelOptions,
@@ -30,7 +31,7 @@ from tether.cli.parsing import refuse_columns_alone, renamed_columns
 __all__ = ["audit", "client_of", "progress_of"]
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether audit learned-model log.csv -o audit
@@ -101,8 +102,6 @@ def audit(
     reports: int | None,
     fresh: bool,
     strict: bool,
-    episode_name: str | None,
-    step_name: str | None,
     hide_ids: bool,
     as_json: bool,
 ) -> None:
@@ -111,14 +110,15 @@ def audit(
     EPISODES is a table, as for tether learn, or a directory of Parquet files. For each episode
     the best plan within k and m is found, or the policy is evaluated. Broken episodes are listed with the reason.
     """
+    from tether.cli.pipes import input_file
     from tether.cli.screen import progress, put
-    from tether.explanation.verdicts import Nouns
     from tether.io.opening import must_exist
     from tether.io.policies import open_policy
     from tether.objects.audit_object import audit as ask
 
     click.get_current_context().with_resource(signals_as_ctrl_c())
-    must_exist(log)
+    file = input_file(log, "EPISODES")
+    must_exist(file)
     refuse_columns_alone(policy, policy_columns)
     if policy is not None and reports:
         raise click.UsageError("--reports writes reports of plans; with --policy there are none")
@@ -128,7 +128,7 @@ def audit(
     with client_of(scheduler) as client, progress_of(f"auditing {log}", fresh) as tell:
         found = ask(
             mdp,
-            log,
+            file,
             limits.k,
             limits.m,
             rule=limits.rule,
@@ -155,11 +155,15 @@ def audit(
             step=step,
             progress=tell,
         )
-    page, nouns = Path(out) / "audit.html", Nouns(episode_name or "episode", step_name or "step")
+    page = Path(out) / "audit.html"
     with progress() as say:
         say(f"writing {page}, and the reports of the top episodes")
         found.report(
-            page, reports=reports, about={"model file": source.model, "log file": log}, nouns=nouns, hide_ids=hide_ids
+            page,
+            reports=reports,
+            about={"model file": source.model, "log file": log},
+            nouns=spoken(),
+            hide_ids=hide_ids,
         )
     if as_json:
         print_json(
@@ -176,7 +180,7 @@ def audit(
             sentences=found.sentences(),
         )
         return
-    put(*map(nouns, found.sentences()))
+    put(*found.sentences())
     put(f"Written to {out}: audit.html, episodes.parquet, decisions.parquet, outcomes.parquet.")
 
 
@@ -202,8 +206,6 @@ def progress_of(doing: str, fresh: bool | None) -> Iterator[Callable[[int, int],
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from tether.cli.doing import note_continued, note_doing
 
     def kept(_done: int, _rows: int) -> None:
         if fresh is not None:

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
+from tether.cli.helping import command
 from tether.cli.json_output import print_json
 from tether.cli.options import as_json
 
 __all__ = ["cases"]
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether cases

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tether.cli.doing import LIMITS
+from tether.cli.helping import command
 from tether.cli.options import Episode, PlanOptions, about_an_episode, as_json, with_gamma, with_limits
 from tether.cli.parsing import refuse_columns_alone, renamed_columns
 
@@ -24,7 +25,7 @@ _LEGEND = (
 )
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether certify case:sepsis -k 9 -m 2
@@ -63,7 +64,7 @@ def certify(
     from tether.evaluation.certificate import certify as certificate_of
     from tether.explanation.answer_data import objective_data, plan_data
     from tether.explanation.terms import limits_in_words
-    from tether.io.sources import open_policy
+    from tether.io import open_policy
 
     refuse_columns_alone(policy, policy_columns)
     if policy is not None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
 import numpy as np
 
+from tether.cli.helping import command
 from tether.cli.hints import hints
 from tether.cli.json_output import print_json
 from tether.cli.options import Episode, about_a_record, as_json, with_influence
@@ -23,7 +23,7 @@ __all__ = ["check"]
 _SHOWN = 100
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether check model.csv
@@ -56,7 +56,7 @@ def _look(episode: Episode, influence: Any) -> Check:
     if alone:
         episode.refuse_options_of_path()
     path = None if alone else episode.open_path
-    format = episode.format or format_by_suffix(episode.model)
+    format = episode.format or format_by_suffix(episode.file)
     return check_opened(episode.open, path, episode.replay, influence, format)
 
 
@@ -96,7 +96,7 @@ def _path_lines(episode: Episode, cf: CounterfactualRecord, found: Coverage) -> 
         f"{number(observed_value(cf))}{ended}. The model gives what happened, under these actions, a probability of "
         f"{likely:.3g}.",
         f"Its start can reach {counted(found.ever, 'state')} of {cf.mdp.n_states:,}. Of the state–action pairs it can "
-        f"come to, {_share(found)} count as influenced by the observation.",
+        f"come to, {_share(found)} are known ground, where the episode tells how chance would have fallen.",
     ]
 
 
@@ -108,7 +108,7 @@ def _share(found: Coverage) -> str:
 def _coverage_table(found: Coverage) -> Table:
     from tether.cli.screen import plain_table
 
-    table = plain_table("t", "states reached", "pairs there", "influenced", "chance of what happened", right=range(5))
+    table = plain_table("t", "states reached", "pairs there", "known ground", "chance of what happened", right=range(5))
     for t, states in enumerate(found.states):
         if t == found.pairs.size:
             table.add_row(str(t), f"{states:,}", "", "", "")

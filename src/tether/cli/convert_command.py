@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 
 from tether._foundation.words import counted
+from tether.cli.helping import command
 from tether.cli.json_output import print_json
 from tether.cli.options import ModelOptions, about_a_model, as_json
 
 __all__ = ["convert"]
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether convert model.csv model.parquet
@@ -40,7 +41,7 @@ def convert(source: ModelOptions, out: str, to: str | None, mean_rewards: bool, 
     discount, the counts of a learned model).
     """
     from tether.cli.screen import progress, put
-    from tether.io.convert import convert as converted
+    from tether.io.conversion import convert as converted
 
     source.refuse_other_columns()
     opened = source.open()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tether.cli.doing import LIMITS
+from tether.cli.helping import command
 from tether.cli.options import Episode, about_an_episode, as_json, with_objective, with_rule
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["decisions"]
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether decisions case:sepsis

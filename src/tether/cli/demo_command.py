@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import click
-
+from tether.cli.helping import command
 from tether.cli.json_output import print_json
 from tether.cli.options import as_json
 
 __all__ = ["demo"]
 
 
-@click.command(
+@command(
     epilog="""\b
 Example:
   tether demo"""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tether.cli.doing import LIMITS, READING, REPLAYING
+from tether.cli.doing import LIMITS, READING, REPLAYING, spoken
 from tether.cli.parsing import advising
 
 if TYPE_CHECKING:
-    from tether.explanation.verdicts import Nouns
     from tether.mdp import MDP
     from tether.model.model_record import ModelRecord
     from tether.model.properties import Property
@@ -65,22 +65,30 @@ class ModelOptions:
     def _has(self) -> str | None:
         from tether.io.opening import names_in
 
-        return names_in(self.model, self.format)
+        return names_in(self.file, self.format)
+
+    @property
+    def file(self) -> str:
+        """The file of MODEL: for ``-`` one of standard input."""
+        from tether.cli.pipes import input_file
+
+        return input_file(self.model, "MODEL")
 
     def open(self) -> MDP:
         """Read the model, and say so."""
+        from tether.cli.pipes import read_from
         from tether.cli.screen import progress
-        from tether.io.sources import open_model
+        from tether.io import open_model
 
-        with progress() as say:
+        with progress() as say, read_from(self.model, "MODEL") as file:
             say(f"reading {self.model}", READING)
-            mdp = open_model(self.model, **{**self._without_rewards, **self.reading})
+            mdp = open_model(file, **{**self._without_rewards, **self.reading})
         if self.discount is not None:
             mdp = mdp.with_objective(discount=self.discount)
         return self._with_final_reward(mdp) if self.final_reward else mdp
 
     def _with_final_reward(self, mdp: MDP) -> MDP:
-        from tether.io.sources import find_name
+        from tether.io.names_as_text import find_name
 
         rewards = {find_name(mdp.states, word, "state"): value for word, value in self.final_reward.items()}
         return mdp.with_objective(final_reward=rewards)
@@ -91,12 +99,12 @@ class ModelOptions:
         from tether.io.opening import rewards_left_out
 
         objective = click.get_current_context().params.get("objective")
-        return {} if objective is None else rewards_left_out(self.model, self.format)
+        return {} if objective is None else rewards_left_out(self.file, self.format)
 
     @property
     def reading(self) -> dict[str, Any]:
         """The options that were given, as the reader takes them."""
-        from tether.io.finding import word_to_label
+        from tether.io.names_as_text import word_to_label
 
         arrays: dict[str, Any] = {}
         if self._has == "arrays":
@@ -147,7 +155,7 @@ class Episode(ModelOptions):
             return self.model
         from tether.io.opening import must_exist
 
-        must_exist(self.model)
+        must_exist(self.file)
         raise click.UsageError(
             "PATH is missing: the episode that happened, as a file, as an episode of a log (log.csv#17), or case:NAME. "
             "It may be left out only if MODEL is an embedded case."
@@ -158,12 +166,6 @@ class Episode(ModelOptions):
         """MODEL and PATH as they were written."""
         return {"model": self.model, "path": self.path_source}
 
-    def nouns(self, episode: str | None, step: str | None) -> Nouns:
-        """What an episode and a step are called: as the options say, or as the case does."""
-        from tether.explanation.verdicts import Nouns
-
-        return Nouns(episode or self._case_noun or "episode", step or "step")
-
     def title(self, noun: str, hide_id: bool = False) -> str:
         """The episode by a person's name for it: "Sepsis patient", "Patient 10"; without its name in the log."""
         if hide_id:
@@ -172,7 +174,8 @@ class Episode(ModelOptions):
             from tether.io.embedded import title_of
 
             return title_of(self.path_source, noun)
-        return f"{noun.capitalize()} {self.path_source.rpartition('#')[2]}"
+        file, _, one = self.path_source.rpartition("#")
+        return f"{noun.capitalize()} {one if file else PurePath(one).stem}"
 
     def name(self, label: Any) -> str:
         """A state or an action as it is written here: in words, where the case has them."""
@@ -198,12 +201,14 @@ class Episode(ModelOptions):
         return sorted(float(time) for time in kept)
 
     @property
-    def _case_noun(self) -> str | None:
-        if not self.path_source.startswith("case:"):
+    def case_noun(self) -> str | None:
+        """What a case calls its episodes; None for a path from a file."""
+        source = self.path or self.model or ""
+        if not source.startswith("case:"):
             return None
         from tether.io.embedded import open_case
 
-        return open_case(self.path_source)[0].noun
+        return open_case(source)[0].noun
 
     def refuse_options_of_path(self) -> None:
         """An error if there are options for PATH: for a call without one."""
@@ -216,7 +221,7 @@ class Episode(ModelOptions):
         """Read the path, with the names of the model if there is one."""
         from tether.cli.pipes import read_from
         from tether.cli.screen import progress
-        from tether.io.sources import open_path
+        from tether.io import open_path
 
         source = self.path_source
         with progress() as say, read_from(source) as file:
@@ -232,6 +237,7 @@ class Episode(ModelOptions):
     @property
     def words(self) -> list[str]:
         """The options that were given, as they are written."""
+        nouns = spoken()
         single = {
             "--format": self.format,
             "--order": self.order,
@@ -244,6 +250,8 @@ class Episode(ModelOptions):
             "--tolerance": self.tolerance,
             "--time": self.time,
             "--step": self.step,
+            "--episode-name": None if nouns.episode in ("episode", self.case_noun) else nouns.episode,
+            "--step-name": None if nouns.step == "step" else nouns.step,
             "--horizon": self.horizon,
             "--then": None if self.then == "best" else self.then,
         }
@@ -277,7 +285,7 @@ class Episode(ModelOptions):
 
 def who_acts(then: str, mdp: MDP) -> Any:
     """Who acts after the record: by name, or a policy from a file."""
-    from tether.io.sources import open_policy
+    from tether.io import open_policy
 
     return then if then in ("best", "usual") else open_policy(then, mdp)
 

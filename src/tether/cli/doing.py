@@ -7,8 +7,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from tether.explanation.verdicts import Nouns
 
 __all__ = [
     "CONTINUED",
@@ -18,9 +22,11 @@ __all__ = [
     "READING",
     "REPLAYING",
     "EndedBySignal",
+    "call_things",
     "note_continued",
     "note_doing",
     "signals_as_ctrl_c",
+    "spoken",
 ]
 
 DOING = "tether.doing"
@@ -28,6 +34,9 @@ DOING = "tether.doing"
 
 CONTINUED = "tether.continued"
 """The key in the context of a command: what continues it, if parts of its work are kept."""
+
+NAMES = "tether.names"
+"""The key in the context of a command: what its log calls an episode and a step."""
 
 READING = "a saved model (tether convert MODEL FILE) is not held in memory as a whole"
 REPLAYING = "a shorter path needs less"
@@ -47,6 +56,22 @@ def note_continued(by: str) -> None:
     ctx = click.get_current_context(silent=True)
     if ctx is not None:
         ctx.meta[CONTINUED] = by
+
+
+def call_things(**names: str | None) -> None:
+    """Remember what the log calls an ``episode`` or a ``step``; what was said first stays."""
+    ctx = click.get_current_context(silent=True)
+    if ctx is not None:
+        known = ctx.meta.setdefault(NAMES, {})
+        known.update({what: name for what, name in names.items() if name and what not in known})
+
+
+def spoken() -> Nouns:
+    """What an episode and a step are called in this command: as the options say, or as the case does."""
+    from tether.explanation.verdicts import Nouns
+
+    ctx = click.get_current_context(silent=True)
+    return Nouns(**({} if ctx is None else ctx.meta.get(NAMES, {})))
 
 
 class EndedBySignal(KeyboardInterrupt):

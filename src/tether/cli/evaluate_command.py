@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from tether._foundation.rounding import gain_of
+from tether.cli.helping import command
 from tether.cli.json_output import print_json
 from tether.cli.options import Episode, about_an_episode, as_json, with_influence, with_property
 from tether.cli.parsing import renamed_columns
@@ -14,7 +15,7 @@ from tether.cli.parsing import renamed_columns
 __all__ = ["evaluate"]
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether evaluate case:sepsis --policy optimal
@@ -45,7 +46,7 @@ def evaluate(
     from tether.explanation.answer_data import objective_data
     from tether.explanation.sentences import policy_sentences
     from tether.explanation.steps import explained_steps
-    from tether.io.sources import open_policy
+    from tether.io import open_policy
     from tether.plan.best_values import observed_value
     from tether.plan.objective import asked
 

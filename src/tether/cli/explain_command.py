@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tether.cli.doing import DRAWING, LIMITS
+from tether.cli.doing import DRAWING, LIMITS, spoken
 from tether.cli.explaining_types import about_types, explain_types, shares_of, sources_of
+from tether.cli.helping import command
 from tether.cli.options import (
     Episode,
     PlanOptions,
@@ -16,7 +17,6 @@ from tether.cli.options import (
     with_certificate,
     with_draws,
     with_limits_and_risk,
-    with_names,
 )
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
     from tether.explanation.explain import Explanation
     from tether.explanation.sentences import Answer
-    from tether.explanation.verdicts import Nouns
+    from tether.objects.plan_object import Plan
     from tether.plan.plan_record import PlanRecord
 
 __all__ = ["explain", "names_of", "print_explanation"]
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether explain case:epidemic -k 3 -m 1
@@ -39,6 +39,7 @@ Examples:
   tether explain case:sepsis -k 9 -m 3 --subject-to 'reach died 0.78'
   tether explain model.csv path.csv -k 3 -m 2
   tether explain learned-model log.csv#17 -k 4 --draws 200
+  tether explain case:epidemic -k 6 -m 4 --export e.drn --export best.json
   tether explain --type frail=a.csv --type fit=b.csv --prior fit=0.8 p.csv"""
 )
 @with_limits_and_risk
@@ -60,7 +61,14 @@ Examples:
     metavar="NAME=SHARE",
     help="How likely each type is before the episode: diabetic=0.2. May be repeated.",
 )
-@with_names
+@click.option(
+    "--export",
+    "export",
+    multiple=True,
+    metavar="FILE",
+    help="For a model checker: the episode's model within k and m (.drn for Storm, .tra for PRISM), with the question "
+    "whose answer is the value; or the plan as its scheduler (.json for Storm, .txt for PRISM). May be repeated.",
+)
 @with_draws
 @with_certificate
 @as_json
@@ -70,8 +78,7 @@ def explain(
     types: dict[str, str],
     prior_of_types: dict[str, float] | None,
     features: str | None,
-    episode_name: str | None,
-    step_name: str | None,
+    export: tuple[str, ...],
     draws: int | None,
     seed: int,
     certificate: bool,
@@ -88,13 +95,14 @@ def explain(
     answer is then for somebody who does not see the type.
     """
     from tether.cli.json_output import print_json
-    from tether.cli.screen import progress
+    from tether.cli.screen import progress, put
     from tether.explanation.answer_data import explanation_data
     from tether.explanation.state_words import only
 
     if about_types(episode, types, prior_of_types):
         refused = {
             "--features": features,
+            "--export": export,
             "--draws": draws,
             "--subject-to": limits.subject_to,
             "--only": limits.only,
@@ -105,6 +113,9 @@ def explain(
         }
         explain_types(episode, limits, types, prior_of_types, certificate, as_json, refused)
         return
+    if export and (limits.subject_to or limits.only or limits.never or limits.cost):
+        wrong = "--subject-to, --only, --never or --cost"
+        raise click.UsageError(f"--export writes the question within k and m alone: leave out {wrong}.")
     plan = limits.plan(episode.replay(), every_k=True)
     group = None if features is None else only(names_of(features), plan.cf.path.states[0])
     with progress() as say:
@@ -120,10 +131,23 @@ def explain(
         say("computing other causal models", LIMITS)
         _ = explanation.certificate
         _ = explanation.uncertainty
+        written = [_write(plan, file) for file in export]
     if as_json:
-        print_json("explain", **episode.named, **explanation_data(explanation))
+        print_json("explain", **episode.named, **explanation_data(explanation), export=written)
         return
-    print_explanation(explanation, episode, episode.nouns(episode_name, step_name), suggested=limits.k is None)
+    print_explanation(explanation, episode, suggested=limits.k is None)
+    for one in written:
+        put(f"Written to {one['file']}{'.' if one['question'] is None else ': ' + one['question']}")
+
+
+def _write(plan: Plan, file: str) -> dict[str, Any]:
+    """Write the plan, or the model that it is a scheduler of; what was written, and the question for it."""
+    if file.lower().endswith((".json", ".txt")):
+        plan.write(file)
+        return {"file": file, "states": None, "transitions": None, "question": None}
+    about: dict[str, Any] = {"rule": plan.rule, "influence": plan.influence, "objective": plan.objective}
+    made = plan.cf.write(file, plan.k, plan.m, **about, minimise=plan.minimise)
+    return {"file": made.file, "states": made.states, "transitions": made.transitions, "question": made.question}
 
 
 def names_of(features: str) -> list[str]:
@@ -131,47 +155,50 @@ def names_of(features: str) -> list[str]:
     return [name.strip() for name in features.split(",") if name.strip()]
 
 
-def print_explanation(explanation: Explanation, episode: Episode, nouns: Nouns, suggested: bool) -> None:
+def print_explanation(explanation: Explanation, episode: Episode, suggested: bool) -> None:
     """The sentences, the settings, the steps, and what larger limits would add."""
     from tether.cli.screen import put
     from tether.cli.steps_table import legend, steps_table
     from tether.explanation.about_episode import left_to_chance
     from tether.explanation.terms import beyond_sentences
 
-    put(*with_headings(explanation.answer(episode.name), nouns), "")
-    put(*_settings(explanation.plan, episode, nouns, suggested), "")
+    nouns = spoken()
+    first = explanation.verdicts(episode.name, nouns)
+    put(f"{episode.title(nouns.episode)} · {first.ended}", first.foreseen, first.hindsight, "")
+    put(*with_headings(explanation.answer(episode.name)), "")
+    put(*_settings(explanation.plan, episode, suggested), "")
     luck = left_to_chance(explanation.plan.asked, explanation.plan.chain)
     put(steps_table(explanation.steps, luck=luck, name=episode.name, noun="t" if nouns.step == "step" else nouns.step))
     put(legend(explanation.steps, explanation.plan.objective, luck, explanation.plan.minimise), style="dim")
-    put("", *map(nouns, beyond_sentences(explanation)))
+    put("", *beyond_sentences(explanation))
     if explanation.uncertainty is not None and explanation.changes:
-        put("", *map(nouns, explanation.uncertainty.changes_in_words(episode.name)))
+        put("", *explanation.uncertainty.changes_in_words(episode.name))
 
 
-def with_headings(answer: Answer, nouns: Nouns) -> list[str | Text]:
+def with_headings(answer: Answer) -> list[str | Text]:
     """All sentences of an answer; on a terminal under three bold headings, which a pipe does not need."""
     from rich.console import Console
     from rich.text import Text
 
     if not Console().is_terminal:
-        return [nouns(one) for one in answer.sentences()]
+        return [*answer.sentences()]
     parts: dict[str, tuple[str, ...]] = {
         "Mistake or luck?": (*answer.mistake, *answer.change, *answer.follows),
-        f"About this {nouns.episode}?": answer.episode,
+        f"About this {spoken().episode}?": answer.episode,
         "How sure?": answer.sure,
     }
     lines: list[str | Text] = [*answer.first]
     for head, said in parts.items():
-        lines += [Text(head, "bold"), *map(nouns, said)] if said else []
+        lines += [Text(head, "bold"), *said] if said else []
     return lines
 
 
-def _settings(plan: PlanRecord, episode: Episode, nouns: Nouns, suggested: bool) -> list[str]:
+def _settings(plan: PlanRecord, episode: Episode, suggested: bool) -> list[str]:
     from tether._foundation.words import counted
     from tether.explanation.terms import limits_in_words
 
     mdp = plan.cf.mdp
     about = f"{episode.model}: {counted(mdp.n_states, 'state')}, {counted(mdp.n_actions, 'action')}"
     where = "" if episode.path is None else f" from {episode.path}"
-    about += nouns(f"; an episode of {counted(plan.T, 'step')}") + f"{where}."
-    return [about, nouns(limits_in_words(plan, suggested))]
+    about += f"; an episode of {counted(plan.T, 'step')}{where}."
+    return [about, limits_in_words(plan, suggested)]

@@ -64,7 +64,7 @@ def explain_types(
     from tether.cli.json_output import print_json
     from tether.cli.screen import progress
     from tether.explanation.typed_explanation import typed_data
-    from tether.io.sources import open_path
+    from tether.io import open_path
     from tether.objects.counterfactual_object import counterfactual
 
     given = [name for name, value in refused.items() if value]
@@ -90,7 +90,7 @@ def explain_types(
 
 
 def _opened(episode: Episode, types: dict[str, str], prior: dict[str, float] | None) -> Types:
-    from tether.io.finding import find_name
+    from tether.io.names_as_text import find_name
     from tether.io.typed_models import open_types, read_types
 
     reading = episode.reading

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tether.cli.doing import READING
-from tether.cli.options import Episode, about_an_episode_or_none, as_json, with_names
+from tether.cli.doing import READING, spoken
+from tether.cli.helping import command
+from tether.cli.options import Episode, about_an_episode_or_none, as_json
 
 if TYPE_CHECKING:
     from tether.explorer.offered import Audited, Offered, Opening
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["explore"]
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether explore
@@ -41,7 +42,6 @@ Examples:
     show_default=True,
     help="Another address lets other machines in: whoever has the printed address sees the model.",
 )
-@with_names
 @as_json
 def explore(
     episode: Episode,
@@ -49,8 +49,6 @@ def explore(
     port: int,
     no_browser: bool,
     listen: str,
-    episode_name: str | None,
-    step_name: str | None,
     as_json: bool,
 ) -> None:
     """Try k, m and "what if" on a page in your browser.
@@ -61,7 +59,7 @@ def explore(
     from tether.explorer.safety import is_loopback
     from tether.explorer.server import Explorer
 
-    serving = Explorer(_offered(episode, audit, episode_name, step_name), port, listen)
+    serving = Explorer(_offered(episode, audit), port, listen)
     if not is_loopback(listen):
         click.echo(
             f"tether: warning: listening on {listen}: other machines can reach this page. Whoever has the address "
@@ -81,13 +79,13 @@ def explore(
     serving.run()
 
 
-def _offered(episode: Episode, audit: str | None, episode_name: str | None, step_name: str | None) -> Offered:
+def _offered(episode: Episode, audit: str | None) -> Offered:
     """What the words on the command line offer."""
     from tether.explorer.offered import Cases, LogEpisodes, One
 
     if not episode.model:
         return Cases()
-    nouns = episode.nouns(episode_name, step_name)
+    nouns = spoken()
     if _is_log(episode):
         from tether.cli.screen import progress
         from tether.io.logs import read_episodes
@@ -119,7 +117,8 @@ def _is_log(episode: Episode) -> bool:
     path = episode.path
     if path is None or not os.path.exists(path):
         return False
-    from tether.io.columns import read_columns, table_kind
+    from tether.io.columns import read_columns
+    from tether.io.files import table_kind
 
     rename = {name: theirs for name, theirs in episode.path_columns.items() if name == "episode"}
     return table_kind(path) is not None and "episode" in read_columns(

@@ -69,9 +69,9 @@ MODEL  a file (tether convert --help lists the formats), a saved model
 PATH   what happened: a file (CSV with columns t, state, action; JSON;
        Parquet), an episode of a log (log.csv#17), or a path of a case
        (case:sepsis-suboptimal); may be left out if MODEL is a case
-k      the length of the tether: from every step of the plan, a step that
-       is influenced by the observation can be met within k steps; T + 1
-       means no tether
+k      the length of the tether: wherever the plan leads, it could be back
+       on known ground (a step for which the episode tells how chance would
+       have fallen) within k steps; T + 1 means no tether
 m      how many of the T actions may change
 
 \b
@@ -147,6 +147,11 @@ def _translated(ctx: click.Context) -> Iterator[None]:
     except TetherError as error:
         _say("\n".join([str(error), *hints(getattr(error, "problems", ())[:SHOWN])[:1]]))
         ctx.exit(2)
+    except click.UsageError as error:
+        from tether.cli.screen import wrapped
+
+        text = wrapped(f"Error: {error.format_message()}").removeprefix("Error: ")
+        raise click.UsageError(text, error.ctx) from None
     except BrokenPipeError:
         # `| head` has read all it wanted. The rest of the buffer must go somewhere when Python ends.
         with suppress(OSError):
@@ -185,7 +190,9 @@ def _check_threads(value: str) -> None:
 
 
 def _say(sentence: str) -> None:
-    click.echo(f"tether: {sentence}", err=True)
+    from tether.cli.screen import wrapped
+
+    click.echo(wrapped(f"tether: {sentence}"), err=True)
 
 
 @click.group(cls=_Commands, help=HELP, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})

@@ -11,13 +11,14 @@ from typing import Any
 import msgspec
 
 from tether._version import __version__
-from tether.explanation.answer_data import as_data
 
 __all__ = ["print_json"]
 
 
 def print_json(command: str, **answer: Any) -> None:
     """Print an answer to standard output: on one line, or indented in a terminal."""
+    from tether.explanation.answer_data import as_data
+
     out = sys.stdout.buffer  # JSON is UTF-8, whatever the terminal's encoding
     data = msgspec.json.encode({"command": command, "version": __version__, **as_data(answer)})
     pretty: bytes = msgspec.json.format(data, indent=2) if out.isatty() else data

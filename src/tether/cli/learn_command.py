@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tether.cli.doing import READING
+from tether.cli.helping import command
 from tether.cli.json_output import print_json
-from tether.cli.options import as_json, with_times, with_writing
+from tether.cli.options import as_json, with_names, with_times, with_writing
 from tether.cli.parsing import prior_of, renamed_columns
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["learn"]
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether learn log.csv learned-model
@@ -38,8 +39,8 @@ and then, for the episode 17 of the log:
               help="How often an action must be seen in a state to be advised there.")  # fmt: skip
 @click.option("--support", type=click.Choice(["seen", "all"]),
               help="With a number as prior, what an action may lead to: states that it was seen to lead to (default), "
-              "or any state. With all, use --influence effective:EPS: by support, every step would count as "
-              "influenced.")  # fmt: skip
+              "or any state. With all, use --influence effective:EPS: by support, every step would be known "
+              "ground.")  # fmt: skip
 @click.option("--rewards", type=click.Choice(["transition", "pair"]), default="transition", show_default=True,
               help="Mean rewards of each transition, or of each state and action.")  # fmt: skip
 @click.option("--empty-rewards", type=click.Choice(["zero", "mean"]),
@@ -51,6 +52,7 @@ and then, for the episode 17 of the log:
               help="A column of EPISODES that has another name: episode=patient. A state may be made of "
               "several: state=status,lactate. The outcome of an episode: outcome=died. May be repeated.")  # fmt: skip
 @with_times
+@with_names
 @with_writing
 @click.option("--skip-broken", is_flag=True, help="Leave out broken episodes, and say how many there are.")
 @as_json
@@ -80,12 +82,12 @@ def learn(
     from tether.cli.pipes import read_from
     from tether.cli.screen import progress, put
     from tether.explanation.answer_data import as_data
-    from tether.io.finding import word_to_label
     from tether.io.models import write_model
+    from tether.io.names_as_text import word_to_label
     from tether.io.opening import must_exist
     from tether.learning.learn import learn as fit
 
-    with progress() as say, read_from(log) as file:
+    with progress() as say, read_from(log, "EPISODES") as file:
         must_exist(file)
         say(f"reading {log}", READING)
         mdp = fit(

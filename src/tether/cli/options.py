@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 import click
 
 from tether.cli.described import Episode, ModelOptions, PlanOptions, who_acts
+from tether.cli.doing import call_things
 from tether.cli.parsing import (
     influence_of,
     objective_of,
@@ -95,10 +96,17 @@ _TIMES = [
     click.option("--step", metavar="SIZE", help="How far apart the times are, to find gaps: 4, or 4h for timestamps."),
 ]
 
+
+def _named(_ctx: click.Context, option: click.Parameter, word: str | None) -> None:
+    call_things(**{str(option.name).removesuffix("_name"): word})
+
+
 _NAMED = [
-    click.option("--episode-name", metavar="WORD", help="What an episode is called: patient.  [default: episode]"),
-    click.option("--step-name", metavar="WORD", help="What a step is called: hour.  [default: step]"),
-]
+    click.option("--episode-name", metavar="WORD", callback=_named, expose_value=False,
+                 help="What an episode is called: patient.  [default: episode]"),
+    click.option("--step-name", metavar="WORD", callback=_named, expose_value=False,
+                 help="What a step is called: hour.  [default: step]"),
+]  # fmt: skip
 
 _HIDING = [
     click.option("--hide-ids", is_flag=True, help="Leave the names of episodes out of the pages; tables keep them."),
@@ -163,6 +171,7 @@ _EPISODE = [
         help="A column of PATH that has another name. A state may be made of several: state=status,lactate.",
     ),
     *_TIMES,
+    *_NAMED,
 ]
 
 _HORIZON = [
@@ -188,7 +197,7 @@ _RULE = [
         type=click.Choice(["definition", "published", "printed", "assured"]),
         default="definition",
         show_default=True,
-        help="What k means; with assured there are never k uninfluenced steps in a row.",
+        help="What k means; with assured there are never k steps in a row off known ground.",
     ),
     click.option(
         "--influence",
@@ -196,7 +205,7 @@ _RULE = [
         metavar="TEST",
         default="support",
         show_default=True,
-        help="When a step counts as influenced: support, tv:EPS, effective:EPS.",
+        help="When a step is known ground: support, tv:EPS, effective:EPS.",
     ),
 ]
 
@@ -264,6 +273,8 @@ def _gathered(options: list[Any], record: type, argument: str) -> Callable[[F], 
         def gathering(**given: Any) -> Any:
             refuse_rewards(given.get("objective"))
             one = record(**{name: given.pop(name) for name in names if name in given})
+            if isinstance(one, Episode):
+                call_things(episode=one.case_noun)
             return command(**{argument: one}, **given)
 
         return cast(F, _with(options)(gathering))

@@ -143,7 +143,7 @@ def advising(mdp: ModelRecord, only: tuple[str, ...], never: tuple[str, ...], co
 
 def _change(mdp: ModelRecord, option: str, text: str) -> dict[str, Any]:
     """``2``, ``2-4``, ``treat``, or ``step=2-4 state=sick action=treat``."""
-    from tether.io.finding import find_name
+    from tether.io.names_as_text import find_name
 
     if "=" in text:
         try:
@@ -177,7 +177,7 @@ def _steps(text: str) -> list[int]:
 
 
 def _prices(mdp: ModelRecord, cost: tuple[str, ...]) -> float | dict[Any, float]:
-    from tether.io.finding import find_name
+    from tether.io.names_as_text import find_name
 
     found: dict[Any, float] = {}
     for text in cost:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from tether.cli.doing import spoken
+from tether.cli.helping import command
 from tether.cli.json_output import print_json
 from tether.cli.options import (
     Episode,
@@ -16,13 +18,12 @@ from tether.cli.options import (
     with_draws,
     with_hiding,
     with_limits_and_risk,
-    with_names,
 )
 
 __all__ = ["report"]
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether report case:sepsis -k 8 -m 3 -o patient.html
@@ -40,7 +41,6 @@ Examples:
 )
 @click.option("--title", help="The title of the page.")
 @click.option("--features", metavar="NAMES", help="Parts of the states to draw over time: S,I.  [default: all]")
-@with_names
 @with_hiding
 @with_draws
 @with_certificate
@@ -51,8 +51,6 @@ def report(
     output: Path,
     title: str | None,
     features: str | None,
-    episode_name: str | None,
-    step_name: str | None,
     hide_ids: bool,
     draws: int | None,
     seed: int,
@@ -67,7 +65,7 @@ def report(
     from tether.explanation.answer_data import plan_data
     from tether.views.report import report as write
 
-    nouns = episode.nouns(episode_name, step_name)
+    nouns = spoken()
     cf = episode.replay()
     plan = limits.plan(cf, every_k=True)
     with progress() as say:

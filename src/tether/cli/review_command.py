@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tether.cli.helping import command
 from tether.cli.options import Episode, about_an_episode, as_json, with_objective
 from tether.cli.parsing import renamed_columns
 
@@ -20,7 +21,7 @@ __all__ = ["review"]
 _STANDARDS = ("best", "usual")
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether review case:sepsis
@@ -57,7 +58,7 @@ def review(
     from tether.cli.json_output import print_json
     from tether.cli.screen import progress, put
     from tether.explanation.answer_data import objective_data
-    from tether.io.sources import open_policy
+    from tether.io import open_policy
 
     cf = episode.replay()
     with progress() as say:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from tether.cli.doing import LIMITS
+from tether.cli.helping import command
 from tether.cli.options import (
     Episode,
     about_an_episode,
@@ -21,7 +22,7 @@ from tether.cli.parsing import advising
 __all__ = ["robust"]
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether robust case:epidemic -k 6 -m 4
@@ -91,7 +92,7 @@ def robust(
     from tether.cli.screen import progress, put
     from tether.explanation.answer_data import explanation_data
     from tether.explanation.state_words import only as parts
-    from tether.io.sources import open_policy
+    from tether.io import open_policy
     from tether.objects.robust_object import robust as guarantee
 
     if export is not None and (only or never):
@@ -120,7 +121,7 @@ def robust(
     if as_json:
         print_json("robust", **episode.named, **explanation_data(explanation), export=written)
         return
-    print_explanation(explanation, episode, episode.nouns(None, None), suggested=k is None)
+    print_explanation(explanation, episode, suggested=k is None)
     if written is not None:
         plus = f" plus {number(written.shift)}" if written.shift else ""
         what = f"{counted(written.states, 'state')}, {counted(written.choices, 'choice')}"

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tether.cli.audit_command import client_of, progress_of
-from tether.cli.doing import signals_as_ctrl_c
+from tether.cli.doing import signals_as_ctrl_c, spoken
+from tether.cli.helping import command
 from tether.cli.json_output import print_json
-from tether.cli.options import ModelOptions, about_a_model, as_json, with_objective, with_times
+from tether.cli.options import ModelOptions, about_a_model, as_json, with_names, with_objective, with_times
 from tether.cli.parsing import renamed_columns
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def _about_a_log(command: F) -> F:
                      help="Which episodes are held out."),
         _LOG_COLUMN,
         with_times,
+        with_names,
         click.option("--workers", type=click.IntRange(min=1),
                      help="How many threads or processes to use.  [default: as many as cores]"),
         click.option("--scheduler", metavar="ADDRESS", help="Let the workers of a Dask cluster replay: tcp://host:8786."),
@@ -56,7 +58,7 @@ def _about_a_log(command: F) -> F:
     return command
 
 
-@click.command(
+@command(
     name="rules",
     epilog="""\b
 Examples:
@@ -112,15 +114,16 @@ def rules(
     mdp, reading = _opened(source, log, given)
     compared = None
     if by is not None:  # first, for it is fast: a wrong column is not noticed only after the search
+        from tether.cli.pipes import input_file
         from tether.objects.rules_object import compare as compare_log
 
         same = {name: given[name] for name in ("objective", "minimise", "where")}
-        compared = compare_log(log, by, mdp=mdp, bad=given["bad"] or None, **same, **reading)
+        compared = compare_log(input_file(log, "EPISODES"), by, mdp=mdp, bad=given["bad"] or None, **same, **reading)
     found = _ask("rules", ask, mdp, log, out, given, {**reading, **options})
     _show("rules", found, source, log, out, as_json, compared)
 
 
-@click.command(
+@command(
     name="evaluate-rule",
     epilog="""\b
 Example:
@@ -153,7 +156,7 @@ def evaluate_rule(
     _show("evaluate-rule", found, source, log, out, as_json, None)
 
 
-@click.command(name="compare", epilog="""\b
+@command(name="compare", epilog="""\b
 Example:
   tether compare learned-model log.csv --by ward""")  # fmt: skip
 @about_a_model
@@ -164,6 +167,7 @@ Example:
 @_WHERE
 @_LOG_COLUMN
 @with_times
+@with_names
 @as_json
 def compare(
     source: ModelOptions, log: str, by: str, objective: Any, minimise: bool, bad: tuple[str, ...], where: str | None,
@@ -173,16 +177,18 @@ def compare(
 
     Also what is left of a difference after the case mix of the groups.
     """
+    from tether.cli.pipes import input_file
     from tether.cli.screen import put
     from tether.io.opening import must_exist
     from tether.objects.rules_object import compare as ask
 
-    must_exist(log)
+    file = input_file(log, "EPISODES")
+    must_exist(file)
     own, of_log = source.split_columns()
     mdp = replace(source, columns=own).open()
     with progress_of(f"comparing {log}", None) as tell:
         found = ask(
-            log, by, mdp=mdp, objective=objective, minimise=minimise, bad=bad or None, where=where,
+            file, by, mdp=mdp, objective=objective, minimise=minimise, bad=bad or None, where=where,
             columns={**of_log, **log_columns} or None, time=time, step=step, progress=tell,
         )  # fmt: skip
     if as_json:
@@ -194,10 +200,12 @@ def compare(
 
 def _opened(source: ModelOptions, log: str, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """The model, and how the log is read."""
+    from tether.cli.pipes import input_file
     from tether.io.opening import must_exist
 
     click.get_current_context().with_resource(signals_as_ctrl_c())
-    must_exist(log)
+    file = input_file(log, "EPISODES")
+    must_exist(file)
     own, of_log = source.split_columns()
     mdp = replace(source, columns=own).open()
     columns = {**of_log, **given.pop("log_columns")} or None
@@ -208,9 +216,15 @@ def _ask(
     name: str, ask: Callable[..., Rules], mdp: Any, log: str, out: str, given: dict[str, Any], options: dict[str, Any]
 ) -> Rules:
     """Ask, and show the progress."""
+    from tether.cli.pipes import input_file
+
     scheduler, bad = given.pop("scheduler"), given.get("bad")
     with client_of(scheduler) as client, progress_of(f"{name}: {log}", given["fresh"]) as tell:
-        return ask(mdp, log, **{**given, **options, "bad": bad or None, "out": out, "client": client, "progress": tell})
+        return ask(
+            mdp,
+            input_file(log, "EPISODES"),
+            **{**given, **options, "bad": bad or None, "out": out, "client": client, "progress": tell},
+        )
 
 
 def _show(name: str, found: Rules, source: ModelOptions, log: str, out: str, as_json: bool, compared: Any) -> None:
@@ -218,7 +232,7 @@ def _show(name: str, found: Rules, source: ModelOptions, log: str, out: str, as_
 
     from tether.cli.screen import put
 
-    page = found.report(Path(out) / "rules.html", about={"model file": source.model, "log file": log})
+    page = found.report(Path(out) / "rules.html", about={"model file": source.model, "log file": log}, nouns=spoken())
     parquet.write_table(found.table, str(Path(out) / "rules.parquet"))
     sentences = [*found.sentences(), *([] if compared is None else compared.sentences())]
     if as_json:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tether.cli.doing import DRAWING
+from tether.cli.helping import command
 from tether.cli.json_output import print_json
 from tether.cli.options import Episode, PlanOptions, about_an_episode, as_json, with_limits
 
@@ -20,7 +21,7 @@ __all__ = ["sample"]
 _SHOWN = 5
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether sample case:epidemic -k 6 -m 4 -n 100

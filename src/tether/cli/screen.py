@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tether.cli.doing import note_doing
+from tether.cli.doing import note_doing, spoken
 
-__all__ = ["COMPILING", "decimals", "plain_table", "progress", "put", "signed"]
+__all__ = ["COMPILING", "decimals", "plain_table", "progress", "put", "signed", "wrapped"]
 
 _GLUE = "\ue000"
 """Stands for a space at which a line must not be broken."""
@@ -34,17 +34,26 @@ def put(*what: str | Text | Table, style: str = "") -> None:
     """Print sentences and tables to standard output, fitted to its width, without spaces at the ends of lines.
 
     In a pipe they are without colour, and as wide as COLUMNS says, or 80. A sentence is as wide as its longest word, so
-    that the name of a file stays in one piece.
+    that the name of a file stays in one piece. What an episode and a step are called is as the log has it.
     """
-    screen = Console(highlight=False, markup=False, emoji=False)
-    width = screen.width
+    sys.stdout.write(_fitted(Console(highlight=False, markup=False, emoji=False), what, style))
+
+
+def wrapped(message: str) -> str:
+    """A message for standard error: in a terminal broken at words, elsewhere as it is."""
+    screen = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    return _fitted(screen, [message]).rstrip("\n") if screen.is_terminal else message
+
+
+def _fitted(screen: Console, what: Iterable[str | Text | Table], style: str = "") -> str:
+    nouns, width = spoken(), screen.width
     with screen.capture() as captured:
         for one in what:
-            sentence = _glued(one) if isinstance(one, str) else ""
+            sentence = _glued(nouns(one)) if isinstance(one, str) else ""
             screen.width = max([width, *map(cell_len, sentence.split())])
             screen.print(Text(sentence) if isinstance(one, str) else one, style=style or None)
     lines = captured.get().replace(_GLUE, " ").splitlines()
-    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in lines))
+    return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
 def _glued(sentence: str) -> str:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from tether.cli.doing import DRAWING
+from tether.cli.helping import command
 from tether.cli.json_output import print_json
-from tether.cli.options import ModelOptions, about_a_model, as_json
+from tether.cli.options import ModelOptions, about_a_model, as_json, with_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +24,7 @@ __all__ = ["simulate"]
 _SHOWN = 3
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether simulate case:grid-world -o path.csv
@@ -38,6 +39,7 @@ Examples:
 @click.option("--seed", type=click.IntRange(min=0), help="The seed of the draws.  [default: other draws each time]")
 @click.option("-n", type=click.IntRange(min=1), help="How many episodes, as a log.  [default: one, as a path]")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write, with rewards.")
+@with_names
 @as_json
 def simulate(
     source: ModelOptions,
@@ -56,9 +58,10 @@ def simulate(
     from tether._foundation.words import counted, number
     from tether.cli.pipes import PIPE, refuse_both, written_to
     from tether.cli.screen import progress, put
+    from tether.io import open_policy
     from tether.io.logs import write_episodes
+    from tether.io.names_as_text import find_name
     from tether.io.paths import write_path
-    from tether.io.sources import find_name, open_policy
     from tether.observation.earned import rewarded
 
     refuse_both(output, as_json)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["legend", "path_table", "steps_table"]
 
 _OF_INFLUENCE = (
-    "strength: the part of the probability that the observation moves. influenced: known ground, where this episode "
-    "tells how chance would have fallen; k counts it."
+    "strength: the part of the probability that the observation moves. known ground: what happened tells how "
+    "chance would have fallen there; k counts it."
 )
 
 _CHANGED = "bold dark_orange3"
@@ -67,7 +67,7 @@ def steps_table(
     noun: str = "t",
     times: Sequence[float] | None = None,
 ) -> Table:
-    """One row per step: what happened, what ``who`` would do, what it gains, its strength, whether it is influenced.
+    """One row per step: what happened, what ``who`` would do, what it gains, its strength, whether it is known ground.
 
     In a long episode, steps at which nothing changes share a row. ``name`` turns an action into text; ``noun`` is what
     a step is called, and ``times`` are the log's own times, in place of t.
@@ -76,7 +76,7 @@ def steps_table(
     """
     in_full = short([step.observed_state for step in steps] + [step.state for step in steps])
     places = decimals(step.gain for step in steps)
-    of_influence = ("strength", "influenced") if luck else ()
+    of_influence = ("strength", "known ground") if luck else ()
     table = plain_table(noun, "what happened", who, "gain", *of_influence, right=[0, *range(3, 4 + len(of_influence))])
 
     def label(i: int) -> str:
@@ -215,6 +215,6 @@ def _unless_certain(share: float) -> str:
 
 
 def _influence(step: ExplainedStep) -> tuple[str, str]:
-    """Strength, and whether the step is influenced by the test that k counts."""
+    """Strength, and whether the step is known ground, which k counts."""
     sure = "no" if step.influenced < 1e-9 else "yes" if step.influenced > 1 - 1e-9 else percent(step.influenced, True)
     return strength_in_words(step.strength, short=True), sure

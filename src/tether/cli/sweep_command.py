@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tether.cli.doing import LIMITS
+from tether.cli.helping import command
 from tether.cli.json_output import print_json
 from tether.cli.options import Episode, about_an_episode, as_json, with_advisable, with_objective, with_rule
 from tether.cli.parsing import advising
@@ -30,7 +31,7 @@ def _numbers(_ctx: click.Context, param: click.Parameter, value: str | None) -> 
     return numbers
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether sweep case:epidemic
@@ -104,7 +105,7 @@ def _print(table: Sweep, episode: Episode) -> None:
     put("", *sweep_notes(table))
 
 
-@click.command(
+@command(
     "choose-k",
     epilog="""\b
 Examples:

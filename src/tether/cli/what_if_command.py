@@ -6,13 +6,15 @@ from typing import Any
 
 import click
 
+from tether.cli.doing import spoken
+from tether.cli.helping import command
 from tether.cli.json_output import print_json
-from tether.cli.options import Episode, about_an_episode, as_json, with_names, with_property, with_rule
+from tether.cli.options import Episode, about_an_episode, as_json, with_property, with_rule
 
 __all__ = ["what_if"]
 
 
-@click.command(
+@command(
     "what-if",
     epilog="""\b
 Examples:
@@ -30,7 +32,6 @@ Examples:
 @click.option("--best-from", type=click.IntRange(min=0), help="From this step on the best actions, without a tether.")
 @with_rule
 @with_property
-@with_names
 @as_json
 def what_if(
     episode: Episode,
@@ -39,8 +40,6 @@ def what_if(
     rule: Any,
     influence: Any,
     objective: Any,
-    episode_name: str | None,
-    step_name: str | None,
     as_json: bool,
 ) -> None:
     """What would have followed from other actions, exactly?
@@ -48,6 +47,8 @@ def what_if(
     Everything else is done as it was. First the answer in sentences, with the shortest tether that allows it; then a
     table with one row per step.
     """
+    from rich.text import Text
+
     from tether.cli.screen import put
     from tether.cli.steps_table import legend, steps_table
     from tether.explanation.about_episode import left_to_chance
@@ -78,21 +79,21 @@ def what_if(
             sentences=asked.sentences(str),
         )
         return
-    nouns = episode.nouns(episode_name, step_name)
+    noun = spoken().step
     if hours is not None:
-        put("; ".join(f"{nouns.step} {hours[t]:g} (step {t})" for t in sorted(chosen)) + ":", "")
-    put(*map(nouns, asked.sentences(episode.name)))
+        put(Text("; ".join(f"{noun} {hours[t]:g} (step {t})" for t in sorted(chosen)) + ":"), "")
+    put(*asked.sentences(episode.name))
     if asked.certificate is not None:
-        put(nouns(asked.certificate.sentence))
+        put(asked.certificate.sentence)
     luck = left_to_chance(cf if objective is None else asked.policy.world, asked.outlook.chain)
-    noun = "t" if nouns.step == "step" else nouns.step
+    noun = "t" if noun == "step" else noun
     put("", steps_table(asked.steps, "what if", luck, episode.name, noun, hours))
     put(legend(asked.steps, objective, luck), style="dim")
 
 
 def _chosen(words: str, cf: Any, hours: list[float] | None) -> tuple[int, Any]:
     """A step and an action from ``3=treat``; with hours, from ``24.2=treat``."""
-    from tether.io.sources import find_name
+    from tether.io.names_as_text import find_name
 
     when, sign, action = words.partition("=")
     try:

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from tether.cli.helping import command
 from tether.cli.json_output import print_json
 from tether.cli.options import Episode, about_an_episode, as_json, with_objective, with_rule
 
@@ -14,7 +15,7 @@ __all__ = ["why"]
 _PAIR = ("t", "state", "action")
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   tether why case:epidemic -t 0 -k 3 --action V_I
@@ -30,7 +31,7 @@ Examples:
     "--uninfluenced",
     type=click.IntRange(min=0),
     default=0,
-    help="Uninfluenced steps just before; for --rule assured.",
+    help="Steps off known ground just before; for --rule assured.",
 )
 @with_rule
 @with_objective
@@ -50,12 +51,12 @@ def why(
 ) -> None:
     """Say why an action is allowed for k, or is not.
 
-    One sentence per action: where the nearest influenced step is, and which k allows the action.
+    One sentence per action: where the nearest known ground is, and which k allows the action.
     """
     from tether._foundation.words import shown
     from tether.cli.screen import plain_table, put
     from tether.explanation.answer_data import as_data, objective_data
-    from tether.io.sources import find_name
+    from tether.io.names_as_text import find_name
 
     cf = episode.replay()
     where = None if state is None else find_name(cf.mdp.states, state, "state")

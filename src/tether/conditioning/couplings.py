@@ -14,18 +14,18 @@ well. Each is consistent: Σ_o p_o · x^(o) = q.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
-from tether.conditioning.edited_rows import ObservedStep, Rows, nominal_start, spans
-from tether.conditioning.lent_scratch import observed_weights
-from tether.conditioning.mechanism import Candidates, ExactMechanism, NoisePosterior
+from tether._foundation.arrays import Ints
+from tether.conditioning.closed_form import ClosedForm
+from tether.conditioning.edited_rows import ObservedStep
+from tether.conditioning.mechanism import ExactMechanism, NoisePosterior
+from tether.core.batch import COMONOTONE, INDEPENDENT, MAXIMAL
 from tether.errors import QueryError
-from tether.model.form import Form
 from tether.model.model_record import ModelRecord
 
 __all__ = ["Comonotone", "Independent", "Maximal"]
@@ -50,7 +50,7 @@ class Independent(ExactMechanism):
 
     def infer(self, step: ObservedStep) -> NoisePosterior:
         """Nothing is inferred for other pairs."""
-        return _IndependentPosterior(step)
+        return ClosedForm(step, INDEPENDENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Maximal(ExactMechanism):
 
     def infer(self, step: ObservedStep) -> NoisePosterior:
         """Keep the observed row and outcome."""
-        return _MaximalPosterior(step)
+        return ClosedForm(step, MAXIMAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,90 +126,4 @@ class Comonotone(ExactMechanism):
         """Which uniform numbers lead from the observed pair to its outcome."""
         if self.order is not None and self.rank is None:
             raise QueryError("this mechanism has an order of states; prepare it for a model first: prepare(mdp)")
-        place = step.next_state if self.rank is None else self.rank[step.next_state]
-        row = step.probability[np.argsort(place)]
-        at = int(np.sum(place < place[step.next_state == step.outcome]))
-        return _ComonotonePosterior(step, self.rank, row[:at], float(row[at]), row[at + 1 :])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _IndependentPosterior:
-    step: ObservedStep
-
-    @property
-    def key(self) -> Hashable:
-        return self.step.key
-
-    def changes(self, candidates: Candidates) -> Ints:
-        """The observed pair alone, where it can be reached."""
-        met = candidates.meeting()
-        own: Ints = met[met == self.step.pair]
-        return own
-
-    def replay(self, form: Form, pairs: Ints) -> Rows:
-        _, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
-        return _finish(form, pairs, entry, form.probability[entry], self.step)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _MaximalPosterior:
-    step: ObservedStep
-
-    @property
-    def key(self) -> Hashable:
-        return self.step.key
-
-    def changes(self, candidates: Candidates) -> Ints:
-        """Every row: probability that the observed row had and this one lacks must move elsewhere."""
-        return candidates.all()
-
-    def replay(self, form: Form, pairs: Ints) -> Rows:
-        from tether._kernels.coupling import maximal_rows
-
-        _, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
-        with observed_weights(form, self.step) as weight:
-            observed, chance = weight[form.next_state[entry]], float(weight[self.step.outcome])
-        is_outcome, row = form.next_state[entry] == self.step.outcome, np.empty(entry.size)
-        rows = nominal_start(form, pairs), form.probability[entry], observed, is_outcome
-        maximal_rows(*rows, np.array(self.step.probability), chance, row)
-        return _finish(form, pairs, entry, row, self.step)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _ComonotonePosterior:
-    step: ObservedStep
-    rank: Ints | None
-    below: Floats
-    chance: float
-    above: Floats
-
-    @property
-    def key(self) -> Hashable:
-        return self.step.key
-
-    def changes(self, candidates: Candidates) -> Ints:
-        """Every row: the number that was drawn decides in each of them."""
-        return candidates.all()
-
-    def replay(self, form: Form, pairs: Ints) -> Rows:
-        from tether._kernels.coupling import comonotone_rows
-
-        owner, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
-        order = np.arange(entry.size)
-        if self.rank is not None:
-            order = np.lexsort((self.rank[form.next_state[entry]], owner))
-        row = np.empty(entry.size)
-        seen = self.below, self.chance, self.above
-        comonotone_rows(nominal_start(form, pairs), form.probability[entry], order, *seen, row)
-        return _finish(form, pairs, entry, row, self.step)
-
-
-def _finish(form: Form, pairs: Ints, entry: Ints, row: Floats, step: ObservedStep) -> Rows:
-    """Rows by entry of the nominal ones; the observed pair's own row is the same under every mechanism."""
-    start = nominal_start(form, pairs)
-    for i in np.flatnonzero(pairs == step.pair):
-        own = slice(start[i], start[i + 1])
-        row[own] = form.next_state[entry[own]] == step.outcome
-    if pairs.size == 0:
-        return Rows.none()
-    return Rows.from_entries(form, pairs, row)
+        return ClosedForm(step, COMONOTONE, self.rank)

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
-from tether.model.form import Form
+from tether._foundation.arrays import Floats, Ints, spans, starts
+from tether.core.batch import Replaced
+from tether.model.form import Form, model_of
 
-__all__ = ["EditedRows", "ObservedStep", "Rows", "nominal_start", "spans"]
+__all__ = ["EditedRows", "ObservedStep", "Rows", "nominal_start", "replaced", "spans"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,10 +84,19 @@ class EditedRows(ABC):
     def with_strengths(self, strength: Floats) -> EditedRows:
         """A copy in which ``strength`` replaces the strength of each row."""
 
+    def chosen(self, at: Ints) -> Replaced:
+        """The rows at some positions, in any order, as the engine takes them; -1 stands for a nominal row."""
+        edited = np.flatnonzero(at >= 0)
+        distinct, place = np.unique(at[edited], return_inverse=True)
+        row, rows = np.full(at.size, -1), self.rows(distinct)
+        row[edited] = place
+        return Replaced(row, rows.start, rows.next_state, rows.probability)
+
     def expand(self, form: Form, at: Ints) -> tuple[Ints, Ints, Floats]:
         """Items of the rows at some positions: (position in ``at``, entry of the model, probability)."""
-        distinct, place = np.unique(at, return_inverse=True)
-        return self.rows(distinct).expand(form, place)
+        from tether.core.follow import entries
+
+        return entries(model_of(form), self.pairs[at], self.chosen(at))
 
     def find(self, pair: int) -> int:
         """Position of a pair, or -1."""
@@ -151,16 +161,9 @@ class Rows(EditedRows):
         start = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.diff(self.start)[at])))
         return Rows(self.pairs[at], start, self.next_state[item], self.probability[item], self.strength[at])
 
-    def expand(self, form: Form, at: Ints) -> tuple[Ints, Ints, Floats]:
-        """Items of the rows at some positions: (position in ``at``, entry of the model, probability)."""
-        owner, item = spans(self.start[at], self.start[at + 1])
-        pairs = self.pairs[at]
-        nominal_owner, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
-        # Both run through the same rows in the same order, next states ascending.
-        n_states = form.pair_start.size - 1
-        of_entries = nominal_owner * n_states + form.next_state[entry]
-        place = np.searchsorted(of_entries, owner * n_states + self.next_state[item])
-        return owner, entry[place], self.probability[item]
+    def chosen(self, at: Ints) -> Replaced:
+        """The rows at some positions, in any order, as the engine takes them; -1 stands for a nominal row."""
+        return Replaced(at, self.start, self.next_state, self.probability)
 
     def dense(self, n_states: int) -> Floats:
         """The rows with a probability for every next state: (rows, states)."""
@@ -197,15 +200,12 @@ class Rows(EditedRows):
         return cls(pairs, start, form.next_state[entry[possible]], probability[possible], strength)
 
 
-def spans(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """The items begin[i], …, end[i] - 1 of each span i, one span after the other, each with its i."""
-    lengths = end - begin
-    owner = np.repeat(np.arange(begin.size), lengths)
-    item: Ints = np.arange(owner.size) + np.repeat(begin - (np.cumsum(lengths) - lengths), lengths)
-    return owner, item
+def replaced(edits: EditedRows | None, pairs: Ints) -> Replaced | None:
+    """The edited rows of those of some pairs that have one, as the engine takes them; None if none has."""
+    at = None if edits is None else edits.locate(pairs)
+    return None if edits is None or at is None or not (at >= 0).any() else edits.chosen(at)
 
 
 def nominal_start(form: Form, pairs: Ints) -> Ints:
     """Where the row of each of ``pairs`` begins in an array with one item for each entry of their nominal rows."""
-    lengths = form.row_start[pairs + 1] - form.row_start[pairs]
-    return np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)))
+    return starts(form.row_start[pairs + 1] - form.row_start[pairs])

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from tether._foundation.arrays import Ints
-from tether.conditioning.edited_rows import ObservedStep, Rows
-from tether.conditioning.mechanism import Candidates, ExactMechanism, NoisePosterior
-from tether.model.form import Form, model_of
+from tether.conditioning.closed_form import ClosedForm
+from tether.conditioning.edited_rows import ObservedStep
+from tether.conditioning.mechanism import ExactMechanism, NoisePosterior
+from tether.core.batch import GUMBEL_MAX
 
 __all__ = ["GumbelMax"]
 
@@ -35,27 +32,4 @@ class GumbelMax(ExactMechanism):
 
     def infer(self, step: ObservedStep) -> NoisePosterior:
         """Keep the observed row and outcome: the noise integrates out in `replay`."""
-        return _ExactPosterior(step)
-
-
-@dataclass(frozen=True, slots=True)
-class _ExactPosterior:
-    step: ObservedStep
-
-    @property
-    def key(self) -> Hashable:
-        return self.step.key
-
-    def changes(self, candidates: Candidates) -> Ints:
-        """Only rows that can lead to a state the observed row could have led to (the paper's Proposition 1)."""
-        return candidates.meeting()
-
-    def replay(self, form: Form, pairs: Ints) -> Rows:
-        from tether.core.gumbel import Seen, rows_given
-
-        # In copies of a model side by side the observed row lists the outcomes of all copies, one after another.
-        step, n = self.step, self.step.copies
-        seen = Seen(np.arange(n + 1) * (step.next_state.size // n), step.next_state, step.probability)
-        which = pairs // (form.pair_action.size // n)
-        outcome = step.outcome + which * ((form.pair_start.size - 1) // n)
-        return Rows(pairs, *rows_given(model_of(form), seen, which, outcome, pairs))
+        return ClosedForm(step, GUMBEL_MAX)

@@ -76,7 +76,7 @@ class Rest:
     steps : int
         How many steps are followed one by one.
     decide : callable
-        What is done at each time T … T + steps - 1, as a chain takes it (`tether.plan.chain.Decide`).
+        What is done at each time T … T + steps - 1, as a chain takes it (`tether.core.chain.Decide`).
     worth : array (states,)
         What each state is worth at T.
     last : array (states,) or None

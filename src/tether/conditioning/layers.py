@@ -20,11 +20,11 @@ import numpy as np
 from tether._foundation.arrays import Flags, Floats, Ints, places_among, read_only
 from tether._kernels.parallel import CHUNKS, use_cores
 from tether.conditioning import on_demand
-from tether.conditioning.edited_rows import EditedRows, ObservedStep, Rows, spans
-from tether.conditioning.lent_scratch import Scratch, borrowed, observed_weights
+from tether.conditioning.edited_rows import EditedRows, ObservedStep, Rows, replaced, spans
+from tether.conditioning.lent_scratch import Scratch, borrowed
 from tether.conditioning.mechanism import NoisePosterior
 from tether.conditioning.on_demand import RowsOnDemand
-from tether.model.form import Form, pair_states
+from tether.model.form import Form, model_of, pair_states
 from tether.model.model_record import ModelRecord
 from tether.observation.path import Observation
 
@@ -175,9 +175,10 @@ class Walk:
         self._scan(states)
         at = np.minimum(places_among(states, self._pair_states), states.size - 1)
         here = self._pairs[states[at] == self._pair_states]
-        met = np.empty(here.size, dtype=np.int64)
-        with observed_weights(self.mdp.form, step) as weight:
-            n = which_meet(here, self.mdp.form.row_start, self.mdp.form.next_state, weight, met)
+        met, support = np.empty(here.size, dtype=np.int64), self._scratch.seen
+        support[step.next_state] = 1
+        n = which_meet(here, self.mdp.form.row_start, self.mdp.form.next_state, support, met)
+        support[step.next_state] = 0
         return met[:n].copy()
 
     def edited(self, posterior: NoisePosterior | None, pairs: Ints) -> EditedRows:
@@ -388,19 +389,6 @@ def reached_states(graph: Graph) -> tuple[Ints, ...]:
 
 def expand(mdp: ModelRecord, edits: EditedRows | None, pairs: Ints) -> tuple[Ints, Ints, Floats]:
     """Entries of the rows of ``pairs``: (position in ``pairs``, entry of the model, probability)."""
-    form = mdp.form
-    at = np.full(pairs.shape, -1) if edits is None else edits.locate(pairs)
-    edited = np.flatnonzero(at >= 0)
-    if edits is not None and 0 < edited.size == pairs.size:
-        return edits.expand(form, at)
-    owner, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
-    if edits is None or edited.size == 0:
-        return owner, entry, form.probability[entry]
-    nominal = at[owner] < 0
-    owner, entry = owner[nominal], entry[nominal]
-    of_edited, edited_entry, probability = edits.expand(form, at[edited])
-    owner = np.concatenate((owner, edited[of_edited]))
-    order = np.argsort(owner, kind="stable")
-    entry = np.concatenate((entry, edited_entry))
-    probability = np.concatenate((form.probability[entry[: nominal.sum()]], probability))
-    return owner[order], entry[order], probability[order]
+    from tether.core.follow import entries
+
+    return entries(model_of(mdp.form), pairs, replaced(edits, pairs))

@@ -1,7 +1,7 @@
 """Scratch with one number per state, lent to one user at a time and kept for the next one.
 
-A walk through a model marks states it has seen, and a mechanism looks up the observed row by state. There are many
-episodes and models are large, so these arrays belong to the model. A borrower finds zeros, and must leave zeros.
+A walk through a model marks states that it has seen. There are many episodes and models are large, so these arrays
+belong to the model. A borrower finds zeros, and must leave zeros.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Ints
 from tether._kernels.scratch import scratch_array
-from tether.conditioning.edited_rows import ObservedStep
 from tether.model.form import Form
 
-__all__ = ["Scratch", "borrowed", "observed_weights"]
+__all__ = ["Scratch", "borrowed"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,13 +28,11 @@ class Scratch:
     marked: Ints
     scanned: Ints
     seen: Ints
-    weight: Floats
 
     @classmethod
     def new(cls, n_states: int) -> Scratch:
         """Scratch for a model of ``n_states``."""
-        marked, scanned, seen = (scratch_array(n_states, np.uint8) for _ in range(3))
-        return cls(marked, scanned, seen, scratch_array(n_states, np.float64))
+        return cls(*(scratch_array(n_states, np.uint8) for _ in range(3)))
 
 
 _FREE: WeakKeyDictionary[Form, list[Scratch]] = WeakKeyDictionary()
@@ -53,12 +50,3 @@ def borrowed(form: Form) -> Iterator[Scratch]:
     yield scratch
     with _LOCK:
         free.append(scratch)
-
-
-@contextmanager
-def observed_weights(form: Form, step: ObservedStep) -> Iterator[Floats]:
-    """The observed row by state: P(j|s_t, a_t), 0 outside its support."""
-    with borrowed(form) as scratch:
-        scratch.weight[step.next_state] = step.probability
-        yield scratch.weight
-        scratch.weight[step.next_state] = 0.0

@@ -18,7 +18,7 @@ from tether.errors import Problem, QueryError
 from tether.model.form import TOLERANCE, Form, pair_states
 from tether.model.model_record import ModelRecord
 
-__all__ = ["EXACT", "infer", "make_mechanism"]
+__all__ = ["CLOSED_FORMS", "EXACT", "infer", "make_mechanism"]
 
 _BUILT_IN: dict[str, tuple[type[Any], tuple[str, ...]]] = {
     GumbelMax.name: (GumbelMax, ()),
@@ -31,6 +31,9 @@ _BUILT_IN: dict[str, tuple[type[Any], tuple[str, ...]]] = {
 
 EXACT = tuple(name for name, (kind, _) in _BUILT_IN.items() if issubclass(kind, ExactMechanism))
 """The mechanisms whose rows are closed forms."""
+
+CLOSED_FORMS = GumbelMax, Independent, Comonotone, Maximal
+"""The mechanisms that `tether.core.coupled` has the rows of, also of several copies of a model at once."""
 
 
 def make_mechanism(mechanism: str | Mechanism | RowOf, options: dict[str, Any], mdp: ModelRecord) -> Mechanism:
@@ -83,12 +86,15 @@ class _CheckedPosterior:
         owner, item = spans(rows.start[:-1], rows.start[1:])
         chance, after = rows.probability[item], rows.next_state[item].astype(np.int64)
         total = np.bincount(owner, chance, minlength=pairs.size)
+        ascending = np.ones(after.size, bool)
+        ascending[1:] = (after[1:] > after[:-1]) | (owner[1:] != owner[:-1])
         unlike = np.bincount(owner, ~_among_nominal(form, pairs, owner, after), minlength=pairs.size) > 0
         certain = np.bincount(owner, (after == self._step.outcome) * chance, minlength=pairs.size)
         for wrong, what in (
             (np.bincount(owner, ~np.isfinite(chance), minlength=pairs.size) > 0, "has a probability that is no number"),
             (np.bincount(owner, chance < 0.0, minlength=pairs.size) > 0, "has a negative probability"),
             (unlike, "leads to a state that the model's row cannot lead to"),
+            (np.bincount(owner, ~ascending, minlength=pairs.size) > 0, "does not list its next states in their order"),
             (np.abs(total - 1.0) > TOLERANCE, "does not sum to 1"),
             (
                 (pairs == self._step.pair) & ~(np.abs(certain - 1.0) <= TOLERANCE),

@@ -19,7 +19,7 @@ from tether._foundation.arrays import Flags, Floats, Ints, read_only
 from tether._kernels.jit import kernel
 from tether.core.backward import Choices, Problem
 from tether.core.batch import Edits, Layer, Model, Nodes
-from tether.core.follow import Visits
+from tether.core.follow import Decided
 from tether.core.plan import find_pair, is_absorbing
 from tether.core.slots import enter, slots_for, successor
 
@@ -46,7 +46,7 @@ def about_episode(n: int, steps: Iterable[Strengths]) -> Floats:
     return _ratio(moved, taken)
 
 
-def strengths(layer: Layer, visits: Visits, of_rows: Floats, most: int) -> Strengths:
+def strengths(layer: Layer, visits: Decided, of_rows: Floats, most: int) -> Strengths:
     """The strengths of what is taken in a layer; ``of_rows`` has one for each row of its edits, ``most`` is m."""
     strength, edited = np.zeros(visits.node.size), np.flatnonzero(visits.edit >= 0)
     strength[edited] = of_rows[layer.edits.row[visits.edit[edited]]]

@@ -19,9 +19,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, spans, starts
 
-__all__ = ["NO_EDITS", "NO_RUNS", "Edits", "Layer", "Model", "Nodes", "Reached", "Steps", "StuckError", "starts"]
+__all__ = [
+    "NO_EDITS",
+    "NO_RUNS",
+    "Edits",
+    "Layer",
+    "Model",
+    "Nodes",
+    "Reached",
+    "Replaced",
+    "Steps",
+    "StuckError",
+    "starts",
+]
+
+
+GUMBEL_MAX, INDEPENDENT, MAXIMAL, COMONOTONE = range(4)
+"""The built-in mechanisms whose rows are closed forms (`tether.core.coupled`)."""
 
 
 class StuckError(Exception):
@@ -63,7 +79,7 @@ class Steps:
     def of(cls, model: Model, start: Ints, state: Ints, action: Ints, pair: Ints, outcome: Ints) -> Steps:
         """Steps whose supports are those of the rows of their pairs."""
         begin = starts(model.row_start[pair + 1] - model.row_start[pair])
-        entry = np.arange(int(begin[-1])) + np.repeat(model.row_start[pair] - begin[:-1], np.diff(begin))
+        _, entry = spans(model.row_start[pair], model.row_start[pair + 1])
         return cls(start, state, action, pair, outcome, begin, model.next_state[entry])
 
     def __len__(self) -> int:
@@ -115,6 +131,18 @@ class Edits(NamedTuple):
     position: Ints
     row: Ints
     influenced: Ints
+    start: Ints
+    next_state: Ints
+    probability: Floats
+
+
+class Replaced(NamedTuple):
+    """Edited rows in place of the model's: ``row`` has that of each of some pairs, -1 where the model's row stays.
+
+    Row r leads to ``next_state[start[r]:start[r + 1]]``.
+    """
+
+    row: Ints
     start: Ints
     next_state: Ints
     probability: Floats
@@ -234,8 +262,3 @@ NO_EDITS = Edits(
     np.empty(0, np.int32),
     np.empty(0),
 )
-
-
-def starts(lengths: Ints) -> Ints:
-    """Where each of some spans begins if they are side by side; and the end of the last."""
-    return np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)))

@@ -27,7 +27,7 @@ from tether._kernels.sets import (
     row_scratch_for,
 )
 from tether.core.batch import Layer, Model, Steps, StuckError, starts
-from tether.core.follow import Visits
+from tether.core.follow import Decided
 from tether.core.plan import is_change
 
 __all__ = [
@@ -93,7 +93,7 @@ class Taken(NamedTuple):
 
 
 def taken_by_plans(
-    model: Model, steps: Steps, layers: list[Layer], visits: list[Visits], *, by_support: bool = True
+    model: Model, steps: Steps, layers: list[Layer], visits: list[Decided], *, by_support: bool = True
 ) -> Taken:
     """What plans take where Gumbel-max leads; ``by_support`` says how influence is tested."""
     start, columns, before = [], [], 0

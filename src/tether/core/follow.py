@@ -1,47 +1,211 @@
-"""Following choices or a policy exactly: the probability of every node of a batch, forward layer by layer.
+"""Following a policy exactly: what it takes, and where that leads, forward from time to time.
 
-What is decided at one time is a list of *visits*: a node with c changes left, the pair that is taken there (by its
-position among the pairs of the layer), and the probability of both. The next layer's probabilities follow from the
-rows of these pairs.
+One step (`onward`) takes the rows of what is taken at one time, by one episode or by many, and collects the nodes of
+the next time and the links to them; `reach` is the same step without links, where only probabilities count. `walk`
+follows what a function of time and nodes decides. `follow` does so through the layers of a batch, where decisions are
+by place, as plans choose them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints, read_only
+from tether._foundation.arrays import Flags, Floats, Ints, distinct, positions, read_only, summed
 from tether._kernels.jit import kernel
 from tether._kernels.order import first_from
 from tether.core.backward import Choices
-from tether.core.batch import Edits, Layer, Model, Nodes, Steps, starts
+from tether.core.batch import NO_EDITS, Edits, Layer, Model, Nodes, Replaced, Steps, starts
+from tether.core.chain import Chain, Decide, Link, Taken, Visits
 from tether.core.plan import find_pair, is_change
 from tether.core.slots import enter, slots_for, successor
 
 __all__ = [
-    "Links",
+    "Decided",
     "Occupied",
-    "Visits",
+    "RewardsAt",
+    "Through",
     "by_choices",
     "by_episode",
     "by_episode_pairs",
     "by_policy",
     "changes_left",
+    "entries",
     "expected_returns",
     "follow",
+    "goes_on",
     "links",
+    "onward",
+    "reach",
     "take_pairs",
     "transferred",
+    "walk",
 ]
+
+
+RowsOf = Callable[[int, Taken], Replaced | None]
+"""The rows of what is taken at a time; None if all are those of the model."""
+
+RewardsAt = Callable[[int], tuple[Floats, bool]]
+"""The rewards of a time, by pair or by entry of the model; and whether they are by entry."""
+
+
+def entries(model: Model, pairs: Ints, replaced: Replaced | None) -> tuple[Ints, Ints, Floats]:
+    """What the rows of some pairs lead to: position in ``pairs``, entry of the model, and probability, row by row."""
+    owner, entry, chance, _ = _expanded(model, pairs, replaced, np.ones(pairs.size), np.zeros(pairs.size, np.int64), 1)
+    return owner, entry, chance
+
+
+def _expanded(
+    model: Model, pairs: Ints, replaced: Replaced | None, share: Floats, memory: Ints, n_memories: int
+) -> tuple[Ints, Ints, Floats, Ints]:
+    """The entries of rows that are taken with some shares, and the key of the node that each leads to."""
+    rows, n = _rows(model, pairs, replaced, share, memory)
+    owner, entry, chance, key = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n), np.empty(n, np.int64)
+    _expand(model, *rows, n_memories, owner, entry, chance, key)
+    return owner, entry, chance, key
+
+
+def _rows(
+    model: Model, pairs: Ints, replaced: Replaced | None, share: Floats, memory: Ints
+) -> tuple[tuple[Replaced, Ints, Floats, Ints], int]:
+    """Rows that are taken, as kernels take them; and how many entries they have."""
+    size = model.row_start[pairs + 1] - model.row_start[pairs]
+    if replaced is None:
+        none = NO_EDITS.start, NO_EDITS.next_state, NO_EDITS.probability
+        replaced = Replaced(np.full(pairs.size, -1), *none)
+    else:
+        edited = np.flatnonzero(replaced.row >= 0)
+        row = replaced.row[edited]
+        size[edited] = replaced.start[row + 1] - replaced.start[row]
+    columns = pairs.astype(np.int64, copy=False), share, memory
+    pairs, share, memory = map(read_only, columns)
+    return (Replaced(*map(read_only, replaced)), pairs, share, memory), int(size.sum())
+
+
+@kernel
+def _expand(
+    model: Model, replaced: Replaced, pairs: Ints, share: Floats, memory: Ints, n_memories: int, owner: Ints,
+    entry: Ints, chance: Floats, key: Ints,
+) -> None:  # fmt: skip
+    _, _, row_start, nominal_next, nominal = model
+    row, start, next_state, probability = replaced
+    n = 0
+    for i in range(pairs.size):
+        e, r = row_start[pairs[i]], row[i]
+        if r < 0:
+            for at in range(e, row_start[pairs[i] + 1]):
+                owner[n], entry[n], chance[n] = i, at, share[i] * nominal[at]
+                key[n] = nominal_next[at] * n_memories + memory[i]
+                n += 1
+            continue
+        for at in range(start[r], start[r + 1]):  # an edited row has some of the states of the model's, in their order
+            while nominal_next[e] != next_state[at]:
+                e += 1
+            owner[n], entry[n], chance[n] = i, e, share[i] * probability[at]
+            key[n] = next_state[at] * n_memories + memory[i]
+            n += 1
+
+
+def onward(
+    model: Model, visits: Visits, taken: Taken, replaced: Replaced | None, rewards: tuple[Floats, bool]
+) -> tuple[Link, Visits]:
+    """The links of a step, and the nodes that they lead to."""
+    memory, n_runs, n_memories, most = _memories(model, visits, taken)
+    how = taken.pairs, replaced, taken.probability, memory, n_memories
+    owner, entry, chance, keys = _expanded(model, *how)
+    key = distinct(keys, most)
+    values, by_entry = rewards
+    link = Link(
+        taken.source[owner],
+        positions(key, keys, most).astype(np.int64, copy=False),
+        taken.pairs[owner],
+        chance,
+        values[entry] if by_entry else values[taken.pairs[owner]],
+        owner,
+    )
+    return link, _nodes(model, visits, key, n_memories, n_runs)
+
+
+def reach(model: Model, visits: Visits, taken: Taken, replaced: Replaced | None, mass: Floats) -> tuple[Visits, Floats]:
+    """The nodes that a step leads to, and their probabilities, without its links; ``mass`` is that of what is taken."""
+    memory, n_runs, n_memories, most = _memories(model, visits, taken)
+    rows, size = _rows(model, taken.pairs, replaced, mass, memory)
+    if size < most // _FEW:
+        _, _, chance, keys = _expanded(model, taken.pairs, replaced, mass, memory, n_memories)
+        key = distinct(keys, most)
+        return _nodes(model, visits, key, n_memories, n_runs), summed(positions(key, keys, most), chance, key.size)
+    is_met, of_key = np.zeros(most, np.bool_), np.zeros(most)
+    _spread(model, *rows, n_memories, is_met, of_key)
+    key = np.flatnonzero(is_met)
+    return _nodes(model, visits, key, n_memories, n_runs), of_key[key]
+
+
+_FEW = 16
+"""Nodes are found by sorting if a step has fewer links than one in this many of the possible nodes."""
+
+
+@kernel
+def _spread(
+    model: Model, replaced: Replaced, pairs: Ints, share: Floats, memory: Ints, n_memories: int, is_met: Flags,
+    mass: Floats,
+) -> None:  # fmt: skip
+    _, _, row_start, nominal_next, nominal = model
+    row, start, next_state, probability = replaced
+    for i in range(pairs.size):
+        r = row[i]
+        if r < 0:
+            for at in range(row_start[pairs[i]], row_start[pairs[i] + 1]):
+                key = nominal_next[at] * n_memories + memory[i]
+                is_met[key] = True
+                mass[key] += share[i] * nominal[at]
+            continue
+        for at in range(start[r], start[r + 1]):
+            key = next_state[at] * n_memories + memory[i]
+            is_met[key] = True
+            mass[key] += share[i] * probability[at]
+
+
+def _memories(model: Model, visits: Visits, taken: Taken) -> tuple[Ints, int, int, int]:
+    """What is added to the keys of nodes for episode, changes and run; and the numbers of runs, memories and keys."""
+    n_runs, n_changes = int(taken.runs.max(initial=0)) + 1, int(taken.changes.max(initial=0)) + 1
+    memory = taken.changes.astype(np.int64) * n_runs + taken.runs
+    of_state = n_changes * n_runs
+    if visits.of_episode is None:
+        return memory, n_runs, of_state, model.n_states * of_state
+    memory += visits.of_episode[taken.source] * (model.n_states * of_state)
+    return memory, n_runs, of_state, (int(visits.of_episode.max(initial=0)) + 1) * model.n_states * of_state
+
+
+def _nodes(model: Model, visits: Visits, key: Ints, n_memories: int, n_runs: int) -> Visits:
+    """The nodes of some keys."""
+    node, memory = key // n_memories, key % n_memories
+    if visits.of_episode is None:
+        return Visits(node, memory // n_runs, memory % n_runs)
+    return Visits(node % model.n_states, memory // n_runs, memory % n_runs, node // model.n_states)
+
+
+def walk(
+    model: Model, start: Visits, times: Iterable[int], decide: Decide, rows_of: RowsOf, rewards_at: RewardsAt
+) -> Chain:
+    """Follow decisions from some nodes, with the links of each step."""
+    visits, taken, links = [start], [], []
+    for t in times:
+        some = decide(t, visits[-1])
+        link, after = onward(model, visits[-1], some, rows_of(t, some), rewards_at(t))
+        visits.append(after)
+        taken.append(some)
+        links.append(link)
+    return Chain(tuple(visits), tuple(taken), tuple(links))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Occupied:
-    """Nodes that are reached, with the changes left there, and the probability of each; in the order of the nodes."""
+    """Nodes of a layer that are reached, with the changes left there, and the probability of each."""
 
     node: Ints
     changes: Ints
@@ -49,55 +213,86 @@ class Occupied:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Visits:
-    """What is taken where, in the order of the nodes.
+class Decided:
+    """What is taken in a layer, in the order of the occupied nodes.
 
-    ``edit`` is the place of the pair among the edited ones of the layer, -1 if its row is nominal; ``changed`` says
-    whether taking it is a change; ``mass`` is the probability.
+    ``source`` is the position of the occupied node, ``node`` its place in the layer. ``edit`` is the place of the pair
+    among the edited ones of the layer, -1 if its row is nominal; ``changed`` says whether taking it is a change;
+    ``share`` is the probability, given the node, and ``mass`` that of both.
     """
 
+    source: Ints
     node: Ints
     changes: Ints
     position: Ints
     edit: Ints
     changed: Ints
+    share: Floats
     mass: Floats
 
     def pairs(self, model: Model, layer: Layer) -> Ints:
-        """The pair of the model that each visit takes."""
+        """The pair of the model that each decision takes."""
         nodes = layer.nodes
         found: Ints = model.pair_start[nodes.states[self.node]] + self.position - nodes.offsets[self.node]
         return found
 
 
-class Links(NamedTuple):
-    """What a step can lead to: from which occupied node to which of the next time, how likely, for what reward.
+class Through(NamedTuple):
+    """A walk through the layers of a batch: what is taken and what is occupied at each time."""
 
-    ``probability`` is that of the link, given its source.
-    """
-
-    source: Ints
-    target: Ints
-    probability: Floats
-    reward: Floats
-
-
-Decide = Callable[[int, Layer, Occupied], Visits]
+    taken: list[Decided]
+    occupied: list[Occupied]
 
 
 def follow(
-    model: Model, layers: list[Layer], first: Occupied, most: int, decide: Decide
-) -> tuple[list[Visits], list[Occupied]]:
-    """Follow decisions from the first layer to the last; ``most`` is the largest number of changes left.
+    model: Model, layers: list[Layer], first: Occupied, most: int, decide: Callable[[int, Layer, Occupied], Decided]
+) -> Through:
+    """Follow decisions through the layers of a batch; ``most`` is the largest number of changes left."""
+    found = Through([], [first])
+    visits = _visits(layers[0], first)
+    for t, (layer, after) in enumerate(pairwise(layers)):
+        some = decide(t, layer, found.occupied[-1])
+        visits, mass = reach(model, visits, _taken(model, layer, some, most), _replaced(layer, some), some.mass)
+        found.taken.append(some)
+        found.occupied.append(Occupied(_find_nodes(after, visits, model.n_states), visits.changes, mass))
+    return found
 
-    Returns what is taken at each time, and what is occupied at each time.
-    """
-    taken, occupied = [], [first]
-    for t, layer in enumerate(layers[:-1]):
-        visits = decide(t, layer, occupied[-1])
-        taken.append(visits)
-        occupied.append(_onward(model, layer, layers[t + 1].nodes, visits, most))
-    return taken, occupied
+
+def links(model: Model, layers: list[Layer], through: Through, most: int, rewards_at: RewardsAt) -> list[Link]:
+    """The links of a walk through the layers of a batch, for each step."""
+    found = []
+    for t, (layer, some) in enumerate(zip(layers, through.taken, strict=False)):
+        step = _taken(model, layer, some, most), _replaced(layer, some), rewards_at(t)
+        found.append(onward(model, _visits(layer, through.occupied[t]), *step)[0])
+    return found
+
+
+def _visits(layer: Layer, here: Occupied) -> Visits:
+    nodes = layer.nodes
+    runs = nodes.runs[here.node].astype(np.int64) if nodes.runs.size else np.zeros_like(here.node)
+    episode = np.searchsorted(nodes.first, here.node, side="right") - 1
+    return Visits(nodes.states[here.node].astype(np.int64), here.changes, runs, episode)
+
+
+def _taken(model: Model, layer: Layer, some: Decided, most: int) -> Taken:
+    """What is taken, with the changes and the run that are left after it."""
+    runs = np.zeros_like(some.node)
+    if layer.nodes.runs.size:
+        influenced = np.zeros(some.node.size, np.bool_)
+        edited = some.edit >= 0
+        influenced[edited] = layer.edits.influenced[some.edit[edited]] > 0
+        runs = np.where(influenced, 0, layer.nodes.runs[some.node].astype(np.int64) + 1)
+    left = np.clip(some.changes - some.changed, 0, most)
+    return Taken(some.source, some.pairs(model, layer), some.share, left, runs)
+
+
+def _replaced(layer: Layer, some: Decided) -> Replaced | None:
+    """The edited rows of what is taken."""
+    edits = layer.edits
+    if edits.row.size == 0:
+        return None
+    row = np.where(some.edit >= 0, edits.row[some.edit], -1)
+    return Replaced(row, edits.start, edits.next_state, edits.probability)
 
 
 def changes_left(model: Model, steps: Steps, layers: list[Layer], m: int) -> list[Ints]:
@@ -149,17 +344,24 @@ def _changes_left(
                     left_after[j] = max(left_after[j], then)
 
 
-def by_choices(model: Model, layer: Layer, occupied: Occupied, choices: Choices, observed: Ints, most: int) -> Visits:
+def by_choices(model: Model, layer: Layer, here: Occupied, choices: Choices, observed: Ints, most: int) -> Decided:
     """What a plan takes; ``observed`` is the observed action of each episode."""
-    n = occupied.node.size
-    node, changes = np.empty(n, np.int64), np.empty(n, np.int64)
-    position, edit, changed = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.uint8)
-    mass = np.empty(n)
-    n = _take_choices(
-        model, layer.nodes, layer.edits, read_only(occupied.node), occupied.changes, occupied.mass, choices.of_node,
-        read_only(choices.on_path[:, 0]), observed, most, node, changes, position, edit, changed, mass,
-    )  # fmt: skip
-    return Visits(node[:n], changes[:n], position[:n], edit[:n], changed[:n], mass[:n])
+    source = goes_on(layer, here)
+    node, changes = here.node[source], here.changes[source]
+    of_node = choices.of_node
+    if of_node.shape[0]:
+        number = of_node[node, np.minimum(changes, of_node.shape[1] - 1)].astype(np.int64)
+    else:
+        number = np.full(source.size, -1)
+    on_path = np.flatnonzero(changes == most)
+    number[on_path] = choices.on_path[np.searchsorted(layer.nodes.first, node[on_path], side="right") - 1, 0]
+    return take_pairs(model, layer, here, source, model.pair_start[layer.nodes.states[node]] + number, observed)
+
+
+def goes_on(layer: Layer, here: Occupied) -> Ints:
+    """The occupied nodes in which paths go on."""
+    offsets = layer.nodes.offsets
+    return np.flatnonzero(offsets[here.node + 1] > offsets[here.node])
 
 
 def transferred(model: Model, layer: Layer, theirs: Layer, choices: Choices, observed: Ints, usual: Ints) -> Choices:
@@ -192,67 +394,54 @@ def _node_keys(layer: Layer, n_states: int, runs: int) -> Ints:
 
 
 def by_policy(
-    model: Model, layer: Layer, occupied: Occupied, decide: Callable[[Ints], tuple[Ints, Ints, Floats]], observed: Ints
-) -> Visits:
+    model: Model, layer: Layer, here: Occupied, decide: Callable[[Ints], tuple[Ints, Ints, Floats]], observed: Ints
+) -> Decided:
     """What a policy takes. ``decide`` is asked once for each state, ascending.
 
     It returns where the pairs of each state begin, the pairs, and the probability of each.
     """
-    offsets = layer.nodes.offsets
-    going = np.flatnonzero(offsets[occupied.node + 1] > offsets[occupied.node])
-    node, states = occupied.node[going], layer.nodes.states[occupied.node[going]]
-    is_there = np.zeros(model.n_states, np.bool_)
-    is_there[states] = True
-    distinct = np.flatnonzero(is_there)
-    begin, pairs, share = decide(distinct)
-    which = np.empty(model.n_states, np.int64)
-    which[distinct] = np.arange(distinct.size)
-    return _visits(model, layer, node, which[states], begin, pairs, share, occupied.mass[going], observed)
+    going = goes_on(layer, here)
+    states = layer.nodes.states[here.node[going]]
+    asked = distinct(states, model.n_states)
+    begin, pairs, share = decide(asked)
+    which = positions(asked, states, model.n_states)
+    count = np.diff(begin)[which]
+    first = starts(count)
+    item = np.arange(int(first[-1])) + np.repeat(begin[which] - first[:-1], count)
+    return take_pairs(model, layer, here, np.repeat(going, count), pairs[item], observed, share[item])
 
 
-def _visits(
-    model: Model, layer: Layer, node: Ints, which: Ints, begin: Ints, pairs: Ints, share: Floats, mass: Floats,
-    observed: Ints,
-) -> Visits:  # fmt: skip
-    """Visits of nodes (ascending); node i takes the pairs of the list ``which[i]``, from ``begin`` on."""
-    n = int(np.sum(np.diff(begin)[which]))
-    out, position, edit = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-    changed, weight = np.empty(n, np.uint8), np.empty(n)
-    _take_pairs(
-        model, layer.nodes, layer.edits, node, which, begin, pairs, share, mass, observed, out, position, edit, changed,
-        weight,
-    )  # fmt: skip
-    return Visits(out, np.zeros(n, np.int64), position, edit, changed, weight)
+def by_episode_pairs(model: Model, layer: Layer, here: Occupied, pair: Ints, observed: Ints) -> Decided:
+    """What is taken if episode b takes the pair ``pair[b]`` wherever it is. Where paths end nothing is taken."""
+    going = goes_on(layer, here)
+    episode = np.searchsorted(layer.nodes.first, here.node[going], side="right") - 1
+    return take_pairs(model, layer, here, going, pair[episode], observed)
 
 
-def by_episode_pairs(model: Model, layer: Layer, occupied: Occupied, pair: Ints, observed: Ints) -> Visits:
-    """Visits that take the pair ``pair[b]`` wherever episode b is. Ends take none."""
-    offsets, first = layer.nodes.offsets, layer.nodes.first
-    going = np.flatnonzero(offsets[occupied.node + 1] > offsets[occupied.node])
-    node = occupied.node[going]
-    pairs = pair[np.searchsorted(first, node, side="right") - 1]
-    return take_pairs(model, layer, node, pairs, occupied.mass[going], observed)
-
-
-def take_pairs(model: Model, layer: Layer, node: Ints, pairs: Ints, mass: Floats, observed: Ints) -> Visits:
-    """Visits that take one pair in each of some nodes, ascending."""
-    each = np.arange(node.size + 1)
-    return _visits(model, layer, node, each[:-1], each, pairs, np.ones(node.size), mass, observed)
+def take_pairs(
+    model: Model, layer: Layer, here: Occupied, source: Ints, pairs: Ints, observed: Ints, share: Floats | None = None
+) -> Decided:
+    """What is taken if the occupied node ``source[i]`` takes ``pairs[i]`` with its share; by default for certain."""
+    node, share = here.node[source], np.ones(source.size) if share is None else share
+    position = layer.nodes.offsets[node] + pairs - model.pair_start[layer.nodes.states[node]]
+    edit, changed = np.empty(node.size, np.int64), np.empty(node.size, np.uint8)
+    _edits_and_changes(model, layer.nodes, layer.edits, node, position, observed, edit, changed)
+    return Decided(source, node, here.changes[source], position, edit, changed, share, here.mass[source] * share)
 
 
 def expected_returns(
-    model: Model, layers: list[Layer], visits: list[Visits], occupied: list[Occupied],
+    model: Model, layers: list[Layer], through: Through,
     rewards: Callable[[int, Layer, Any], tuple[Floats, Floats]], final: Floats, discount: float,
 ) -> Floats:  # fmt: skip
     """The expected return of each episode of a batch under what is taken there; paths end in nodes without pairs."""
     total = np.zeros(layers[0].nodes.first.size - 1)
-    for t, (layer, here) in enumerate(zip(layers, occupied, strict=True)):
+    for t, (layer, here) in enumerate(zip(layers, through.occupied, strict=True)):
         over = layer.nodes.offsets[here.node] == layer.nodes.offsets[here.node + 1]
         worth = here.mass[over] * final[layer.nodes.states[here.node[over]]]
         total += discount**t * by_episode(layer, here.node[over], worth)
-        if t == len(visits):
+        if t == len(through.taken):
             break
-        some = visits[t]
+        some = through.taken[t]
         of_pairs, of_edits = rewards(t, layer, slice(None))
         reward = of_pairs[some.pairs(model, layer)]
         edited = some.edit >= 0
@@ -263,107 +452,15 @@ def expected_returns(
 
 def by_episode(layer: Layer, node: Ints, weight: Floats) -> Floats:
     """The sum of some weights of nodes, for each episode."""
-    owner = np.searchsorted(layer.nodes.first, node, side="right") - 1
-    summed: Floats = np.bincount(owner, weight, minlength=layer.nodes.first.size - 1).astype(np.float64, copy=False)
-    return summed
+    first = layer.nodes.first
+    return summed(np.searchsorted(first, node, side="right") - 1, weight, first.size - 1)
 
 
-def links(
-    model: Model, layer: Layer, after: Layer, visits: Visits, here: Occupied, there: Occupied, most: int,
-    rewards: Floats, by_entry: bool,
-) -> Links:  # fmt: skip
-    """The links of one step; ``rewards`` are those of this time, by pair or by entry of the model."""
-    edits, pairs = layer.edits, visits.pairs(model, layer)
-    is_edited = visits.edit >= 0
-    row = edits.row[np.maximum(visits.edit, 0)] if edits.row.size else np.zeros(pairs.size, np.int64)
-    begin = np.where(is_edited, edits.start[row] if edits.row.size else 0, model.row_start[pairs])
-    end = np.where(is_edited, edits.start[row + 1] if edits.row.size else 0, model.row_start[pairs + 1])
-    start = starts(end - begin)
-    owner = np.repeat(np.arange(pairs.size), end - begin)
-    item = np.arange(owner.size) + (begin - start[:-1])[owner]
-    edited = is_edited[owner]
-    state, chance = np.empty(owner.size, np.int64), np.empty(owner.size)
-    state[edited], chance[edited] = edits.next_state[item[edited]], edits.probability[item[edited]]
-    state[~edited], chance[~edited] = model.next_state[item[~edited]], model.probability[item[~edited]]
-    influenced = np.zeros(pairs.size, bool)
-    influenced[is_edited] = edits.influenced[visits.edit[is_edited]] > 0
-    run = np.where(influenced, 0, layer.nodes.runs[visits.node] + 1) if layer.nodes.runs.size else np.zeros_like(pairs)
-    changes = np.clip(visits.changes - visits.changed, 0, most)
-    source = _places(here, most, visits.node, visits.changes)
-    node = _find_nodes(after, layer.episode()[visits.node][owner], state, run[owner], model.n_states)
-    target = _places(there, most, node, changes[owner])
-    if by_entry:
-        keys, wanted = _entry_keys(model, pairs)
-        reward = rewards[keys[1][np.searchsorted(keys[0], wanted[owner] + state)]]
-    else:
-        reward = rewards[pairs][owner]
-    share = visits.mass / here.mass[source]
-    some = target >= 0  # the probability of others is so small that it is 0 as a number
-    return Links(source[owner][some], target[some], (share[owner] * chance)[some], reward[some])
-
-
-def _places(occupied: Occupied, most: int, node: Ints, changes: Ints) -> Ints:
-    """Where some nodes with changes left are among those that are occupied; -1 for the others."""
-    keys, wanted = occupied.node * (most + 1) + occupied.changes, node * (most + 1) + changes
-    found = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
-    return np.where(keys[found] == wanted, found, -1)
-
-
-def _find_nodes(layer: Layer, episode: Ints, state: Ints, run: Ints, n_states: int) -> Ints:
-    """The node of each of some states (and runs) of episodes."""
-    nodes = layer.nodes
-    runs = nodes.runs if nodes.runs.size else np.zeros(nodes.size, np.int64)
-    width = int(max(runs.max(initial=0), run.max(initial=0))) + 1
-    keys = (layer.episode() * n_states + nodes.states) * width + runs
-    return np.searchsorted(keys, (episode * n_states + state) * width + run)
-
-
-def _entry_keys(model: Model, pairs: Ints) -> tuple[tuple[Ints, Ints], Ints]:
-    """Keys of the entries of the rows of some pairs, ascending, with the entries; and what each pair adds to a key."""
-    distinct, which = np.unique(pairs, return_inverse=True)
-    count = model.row_start[distinct + 1] - model.row_start[distinct]
-    begin = starts(count)
-    owner = np.repeat(np.arange(distinct.size), count)
-    entry = np.arange(owner.size) + (model.row_start[distinct] - begin[:-1])[owner]
-    return (owner * model.n_states + model.next_state[entry], entry), which.reshape(-1) * model.n_states
-
-
-def _onward(model: Model, layer: Layer, after: Nodes, visits: Visits, most: int) -> Occupied:
-    """The probability of each node of the next layer."""
-    mass = np.zeros((after.states.size, most + 1))
-    slots = slots_for(after, model.n_states)
-    _push(
-        model, layer.nodes, layer.edits, after, slots, visits.node, visits.changes, visits.position, visits.edit,
-        visits.changed, visits.mass, mass,
-    )  # fmt: skip
-    flat = np.flatnonzero(mass)
-    return Occupied(flat // (most + 1), flat % (most + 1), mass.reshape(-1)[flat])
-
-
-@kernel
-def _take_choices(
-    model: Model, nodes: Nodes, edits: Edits, node: Ints, changes: Ints, mass: Floats, of_node: Ints, on_path: Ints,
-    observed: Ints, most: int, out_node: Ints, out_changes: Ints, position: Ints, edit: Ints, changed: Ints,
-    out_mass: Floats,
-) -> int:  # fmt: skip
-    """Write one visit for each occupied node where paths go on; returns how many."""
-    first, state, _, offset = nodes
-    edited = edits.position
-    b, n = 0, 0
-    for i in range(node.size):
-        while node[i] >= first[b + 1]:
-            b += 1
-        if offset[node[i]] == offset[node[i] + 1]:
-            continue
-        s, c = state[node[i]], changes[i]
-        number = on_path[b] if c == most else np.int64(of_node[node[i], min(c, of_node.shape[1] - 1)])
-        at = offset[node[i]] + number
-        e = first_from(edited, 0, edited.size, at)
-        out_node[n], out_changes[n], position[n], out_mass[n] = node[i], c, at, mass[i]
-        edit[n] = e if e < edited.size and edited[e] == at else -1
-        changed[n] = is_change(model, s, number, observed[b])
-        n += 1
-    return n
+def _find_nodes(layer: Layer, visits: Visits, n_states: int) -> Ints:
+    """The node of a layer that each visited node is."""
+    runs = int(max(layer.nodes.runs.max(initial=0), visits.runs.max(initial=0))) + 1
+    wanted = (visits.episode * n_states + visits.states) * runs + visits.runs
+    return np.searchsorted(_node_keys(layer, n_states, runs), wanted)
 
 
 @kernel
@@ -375,49 +472,16 @@ def _observed_numbers(model: Model, states: Ints, observed: Ints, usual: Ints, o
 
 
 @kernel
-def _take_pairs(
-    model: Model, nodes: Nodes, edits: Edits, node: Ints, which: Ints, begin: Ints, pairs: Ints, share: Floats,
-    mass: Floats, observed: Ints, out: Ints, position: Ints, edit: Ints, changed: Ints, weight: Floats,
-) -> None:  # fmt: skip
-    """Write the visits of each node, one for each pair of its list."""
+def _edits_and_changes(
+    model: Model, nodes: Nodes, edits: Edits, node: Ints, position: Ints, observed: Ints, edit: Ints, changed: Ints
+) -> None:
+    """Write the place of each position among the edited ones, and whether taking it is a change."""
     first, state, _, offset = nodes
-    edited, pair_start = edits.position, model.pair_start
-    b, n = 0, 0
+    edited = edits.position
+    b = 0
     for i in range(node.size):
         while node[i] >= first[b + 1]:
             b += 1
-        low = pair_start[state[node[i]]]
-        for j in range(begin[which[i]], begin[which[i] + 1]):
-            at = offset[node[i]] + pairs[j] - low
-            e = first_from(edited, 0, edited.size, at)
-            out[n], position[n], weight[n] = node[i], at, mass[i] * share[j]
-            edit[n] = e if e < edited.size and edited[e] == at else -1
-            changed[n] = is_change(model, state[node[i]], pairs[j] - low, observed[b])
-            n += 1
-
-
-@kernel
-def _push(
-    model: Model, nodes: Nodes, edits: Edits, after: Nodes, slots: Ints, node: Ints, changes: Ints, position: Ints,
-    edit: Ints, changed: Ints, weight: Floats, mass: Floats,
-) -> None:  # fmt: skip
-    pair_start, _, row_start, next_state, probability = model
-    first, state, run, offset = nodes
-    _, row, influenced, edit_start, edit_next, edit_probability = edits
-    n_states, b = pair_start.size - 1, -1
-    for i in range(node.size):
-        while b < 0 or node[i] >= first[b + 1]:
-            b += 1
-            enter(after, b, n_states, slots)
-        c = min(max(changes[i] - changed[i], 0), mass.shape[1] - 1)
-        base = 0
-        if run.size > 0 and not (edit[i] >= 0 and influenced[edit[i]] > 0):
-            base = (run[node[i]] + 1) * n_states
-        if edit[i] >= 0:
-            r = row[edit[i]]
-            for j in range(edit_start[r], edit_start[r + 1]):
-                mass[successor(slots, base, edit_next[j]), c] += weight[i] * edit_probability[j]
-        else:
-            x = pair_start[state[node[i]]] + position[i] - offset[node[i]]
-            for j in range(row_start[x], row_start[x + 1]):
-                mass[successor(slots, base, next_state[j]), c] += weight[i] * probability[j]
+        e = first_from(edited, 0, edited.size, position[i])
+        edit[i] = e if e < edited.size and edited[e] == position[i] else -1
+        changed[i] = is_change(model, state[node[i]], position[i] - offset[node[i]], observed[b])

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints, read_only
+from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import kernel, piece
 from tether._kernels.order import first_from, sort_by
 from tether.core.batch import Model
@@ -211,14 +211,3 @@ def gumbel_rows(
 def _set_weights(seen: Seen, which: int, weight: Floats, factor: float) -> None:
     for e in range(seen.start[which], seen.start[which + 1]):
         weight[seen.next_state[e]] = factor * seen.probability[e]
-
-
-def rows_given(model: Model, seen: Seen, which: Ints, outcome: Ints, pairs: Ints) -> tuple[Ints, Ints, Floats, Floats]:
-    """Counterfactual rows of ``pairs``: where each begins, next states, probabilities, and strengths."""
-    size = int(np.sum(model.row_start[pairs + 1] - model.row_start[pairs]))
-    start, strength = np.empty(pairs.size + 1, np.int64), np.empty(pairs.size)
-    next_state, probability = np.empty(size, np.int32), np.empty(size)
-    seen = Seen(*map(read_only, seen))
-    gumbel_rows(model, seen, which, outcome, pairs, np.zeros(model.n_states), start, next_state, probability, strength)
-    end = int(start[-1])
-    return start, next_state[:end], probability[:end], strength

@@ -14,13 +14,13 @@ from __future__ import annotations
 import numpy as np
 
 from tether._foundation.arrays import Floats
-from tether.core.follow import Links
+from tether.core.chain import Link
 from tether.core.risk import GRID, MOST_RETURNS, merged, onward
 
 __all__ = ["lowest_mean"]
 
 
-def lowest_mean(links: list[Links], final: Floats, discount: float, rounding: float) -> float:
+def lowest_mean(links: list[Link], final: Floats, discount: float, rounding: float) -> float:
     """The mean of the lowest returns, of mass 1, over all that starts with mass 1 in the first node.
 
     The ``probability`` of a link is how much of the mass of its source it hands on; the masses of a node may sum to
@@ -38,7 +38,7 @@ def lowest_mean(links: list[Links], final: Floats, discount: float, rounding: fl
 
 
 def _pass(
-    links: list[Links], final: Floats, discount: float, rounding: float, width: float | None
+    links: list[Link], final: Floats, discount: float, rounding: float, width: float | None
 ) -> tuple[Floats, Floats] | None:
     """Returns and their masses, rounded down to multiples of ``width``; None if there are too many without rounding."""
     at, earned, mass = np.zeros(1, np.int64), np.zeros(1), np.ones(1)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
-from tether.core.follow import Links
+from tether.core.chain import Link
 
 __all__ = ["Chances", "Replays", "chances", "merged", "onward"]
 
@@ -40,7 +40,7 @@ class Replays(NamedTuple):
     """
 
     episode: list[Ints]
-    links: list[Links]
+    links: list[Link]
     final: list[Floats]
     discount: float
     observed: Floats
@@ -124,7 +124,7 @@ def _pass(
     return worse, better, many
 
 
-def onward(step: Links, at: Ints, earned: Floats, mass: Floats, weight: float) -> tuple[Ints, Floats, Floats]:
+def onward(step: Link, at: Ints, earned: Floats, mass: Floats, weight: float) -> tuple[Ints, Floats, Floats]:
     """Where nodes with returns lead, with what return and how likely."""
     order = np.argsort(step.source, kind="stable")
     begin = np.searchsorted(step.source[order], at)

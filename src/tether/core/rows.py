@@ -18,7 +18,8 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import kernel
 from tether.core.batch import Edits, Model, Nodes, Steps
-from tether.core.gumbel import Seen, rows_given
+from tether.core.coupled import rows_given
+from tether.core.gumbel import Seen
 
 __all__ = ["RowStore", "Rows", "Touched", "distances"]
 

@@ -31,7 +31,7 @@ from typing import Literal
 
 import numpy as np
 
-from tether._foundation.arrays import Flags, Ints
+from tether._foundation.arrays import Flags, Ints, spans
 from tether._kernels.jit import kernel
 from tether.core.batch import NO_EDITS, NO_RUNS, Edits, Layer, Model, Nodes, Reached, Steps, starts
 from tether.core.condition import make_nodes, successors
@@ -416,9 +416,7 @@ def with_runs(
 def _copied(layer: Layer, base: Ints, nodes: Nodes) -> Layer:
     """A layer of nodes that are copies of the nodes ``base`` of another, with their edited pairs."""
     edits, begin = layer.edits, np.searchsorted(layer.edits.position, layer.nodes.offsets)
-    count = np.diff(begin)[base]
-    node = np.repeat(np.arange(base.size), count)
-    at = begin[base[node]] + np.arange(node.size) - np.repeat(np.cumsum(count) - count, count)
+    node, at = spans(begin[base], begin[base + 1])
     position = edits.position[at] - layer.nodes.offsets[base[node]] + nodes.offsets[node]
     copied = edits._replace(position=position, row=edits.row[at], influenced=edits.influenced[at])
     return Layer(nodes, copied, at if layer.numbers is None else layer.numbers[at])

@@ -30,16 +30,18 @@ from tether.conditioning.model_sets import (
     model_set,
 )
 from tether.conditioning.sampled import SampledGumbelMax
-from tether.errors import QueryError
+from tether.errors import Problem, QueryError
 from tether.evaluation.following import follow
 from tether.evaluation.plan_risk import chances_over
 from tether.evaluation.ranges import Range, ranges_with_breakdown, survival
 from tether.evaluation.sightings import ENOUGH, least_sightings
 from tether.model.properties import Property, make_property
 from tether.plan.best_values import observed_value
+from tether.plan.limited import LimitedPlanRecord
 from tether.plan.objective import asked, asked_set
 from tether.plan.plan_record import PlanRecord
 from tether.plan.policy import shares_of_pairs
+from tether.plan.typed_record import TypedRecord
 
 if TYPE_CHECKING:
     import pyarrow
@@ -417,7 +419,14 @@ def certify(
     >>> tether.certify(cf, "random", objective=tether.reach("over")).verdict
     'holds'
     """
-    if isinstance(policy, PlanRecord):
+    if isinstance(cf, TypedRecord):
+        raise QueryError(
+            Problem(
+                "tether.certify is about one model, and this episode has several hidden types",
+                fix="cf.plan().certify(), or for one type tether.certify(cf.by_type['a name'], policy)",
+            )
+        )
+    if isinstance(policy, PlanRecord | LimitedPlanRecord):
         if objective is not None or minimise:
             raise QueryError("a plan is judged by its own objective: leave out objective= and minimise=")
         objective, minimise = policy.objective, policy.minimise

@@ -6,7 +6,6 @@ what whoever reads it means by doing well.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -69,19 +68,17 @@ class Disagreement:
         ]
 
 
-def disagreement_of(
-    plan: PlanRecord, outlook: Evaluation | None = None, observed: Callable[[], Evaluation] | None = None
-) -> Disagreement | None:
+def disagreement_of(plan: PlanRecord, outlook: Evaluation | None = None) -> Disagreement | None:
     """Whether the return and the outcome disagree about a plan; None if they do not, or no end is good or bad.
 
-    ``outlook`` is the evaluation of the plan and ``observed`` gives that of what happened, if they are known.
+    ``outlook`` is the evaluation of the plan, if it is known.
     """
     if plan.objective is not None or plan.gain <= rounding_of(plan.observed_value):
         return None
     good, bad = sides_of(plan.cf.mdp)
     if not (good.any() or bad.any()):
         return None
-    seen = evaluate_policy(plan.cf, "observed") if observed is None else observed()
+    seen = evaluate_policy(plan.cf, "observed")
     now, before = (_chances(one, good, bad) for one in (outlook or evaluate_plan(plan), seen))
     if not is_worse(now[0], before[0], now[1], before[1]):
         return None

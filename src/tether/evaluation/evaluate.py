@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, summed
 from tether._foundation.arrow import Tabular
 from tether._foundation.markup import html_table
 from tether._foundation.words import average, with_spread
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.conditioning.horizon import Rest
+from tether.core.chain import Chain, Decide, Visits
 from tether.errors import Problem, QueryError
 from tether.evaluation.course import Course
 from tether.evaluation.outcomes import outcome_probabilities
@@ -30,11 +31,11 @@ from tether.model.properties import Property, make_property
 from tether.observation.changes import changes_something
 from tether.observation.path import Path, time_index
 from tether.plan.afterwards import chain_after
-from tether.plan.chain import Chain, Decide, Visits, collect, graph_chain
 from tether.plan.lifted import LiftedPlan
 from tether.plan.objective import asked
 from tether.plan.plan_record import PlanRecord
 from tether.plan.policy import Policy, array_decider, decider, follows_the_record, make_policy
+from tether.plan.walks import graph_chain
 
 if TYPE_CHECKING:
     import pyarrow
@@ -199,13 +200,12 @@ class Evaluation(Tabular):
         """
         from tether.evaluation.return_distribution import distribution_of
 
-        final = np.zeros(self.mdp.n_states) if self.last is None else self.last
         if self.at_its_mean:
             message = "what usual practice earns after the record is only known at its mean"
             raise QueryError(
                 Problem(message, fix="draw returns: cf.sample(policy, n).return_distribution(); or give horizon=")
             )
-        return distribution_of(self.whole, self.mdp.discount, final[self.whole.visits[-1].states])
+        return distribution_of(self)
 
     def outcomes(self) -> dict[str, float]:
         """Probability of each outcome at the end: of the model's labels, and of absorbing states without a label.
@@ -266,7 +266,7 @@ class Evaluation(Tabular):
         time_index(t, self.horizon)
         mass = self.occupancy[t] if t <= self.T else self._all_occupancy[t]
         states, index = np.unique(self.whole.visits[t].states, return_inverse=True)
-        return states, collect(index.reshape(-1), mass, states.size)
+        return states, summed(index.reshape(-1), mass, states.size)
 
     @cached_property
     def _all_occupancy(self) -> list[Floats]:
@@ -294,7 +294,7 @@ class Evaluation(Tabular):
             std = self.returns.std[t] if self.chain.ended is None else 0.0
             rows.append([t, state, f"{chance:.3g}", with_spread(self.returns.mean[t], std)])
         if self.changed is not None and self.tailoring is not None:
-            head += ["action changed", "influenced"]
+            head += ["action changed", "known ground"]
             for t in range(self.T):
                 rows[t] += [f"{self.changed[t]:.3g}", f"{self.tailoring.influenced[t]:.3g}"]
             rows[self.T] += ["", ""]

@@ -5,7 +5,7 @@ state: it can be written on a card. Where one of its actions is not available, o
 followed; in an absorbing state there is nothing to choose, and it goes on.
 
 All sequences that change at most m actions are followed together, step by step. Nodes remember the sequence so far in
-the place of the changes left; a row that many of them take is looked up once.
+the place of the changes left.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.arrays import Flags, Floats, Ints, distinct, positions
+from tether._foundation.arrays import Flags, Floats, Ints, distinct, positions, summed
 from tether._foundation.markup import facts
 from tether._foundation.rounding import gain_of, rounding_of
-from tether._kernels.scratch import scratch_array
-from tether.conditioning.edited_rows import spans
+from tether.conditioning.edited_rows import replaced, spans
 from tether.conditioning.layers import expand
-from tether.core.batch import starts
+from tether.core.chain import Taken, Visits
 from tether.errors import Problem, QueryError
+from tether.model.form import model_of
 from tether.observation.changes import absorbing, changes_something, is_change
-from tether.plan.chain import Taken, Visits
 from tether.plan.plan_record import PlanRecord
 from tether.plan.rewards import ExpectedRewards
 from tether.plan.robust_record import RobustPlanRecord
@@ -135,6 +134,8 @@ class _Tree:
     """
 
     def __init__(self, plan: PlanRecord) -> None:
+        from tether.core.follow import reach
+
         cf = plan.asked
         self._plan, self._form, self._graph = plan, cf.mdp.form, cf.graph
         self._seen = cf.observation.actions.astype(np.int64)
@@ -154,7 +155,9 @@ class _Tree:
             taken, parents = self._branch(t, visits)
             weight, weigh = mass[taken.source], cf.mdp.discount**t
             prices = weight * self._prices(t, visits.states[taken.source], taken.pairs)
-            visits, mass, earned = self._follow(t, taken, weight, parents.size)
+            earned = np.bincount(taken.changes, weight * self._earned(t, taken.pairs), minlength=parents.size)
+            rows = replaced(cf.graph.layers[t].edits, taken.pairs)
+            visits, mass = reach(model_of(cf.mdp.form), visits, taken, rows, weight)
             self.values = self.values[parents] + weigh * earned
             self.paid = self.paid[parents] + weigh * np.bincount(taken.changes, prices, minlength=parents.size)
         if cf.mdp.final_reward is not None:
@@ -169,25 +172,16 @@ class _Tree:
             prices[some] = about.prices(t, pairs[some])
         return prices
 
-    def _follow(self, t: int, taken: Taken, mass: Floats, n: int) -> tuple[Visits, Floats, Floats]:
-        """The nodes that n sequences come to, their probabilities, and what each sequence earns at this step."""
-        from tether.core.branches import follow_branches
-
-        mdp, by_branch = self._plan.asked.mdp, np.argsort(taken.changes, kind="stable")
-        pairs, runs = distinct(taken.pairs, mdp.n_pairs), taken.runs[by_branch]
-        row = positions(pairs, taken.pairs[by_branch], mdp.n_pairs).astype(np.int64)
-        owner, entry, probability = expand(mdp, self._graph.layers[t].edits, pairs)
-        row_start, rewards = starts(np.bincount(owner, minlength=pairs.size)), mdp.rewards.at(t)
-        reward = rewards[entry] if mdp.rewards.by_entry else rewards[pairs[owner]]
-        places = (int(runs.max(initial=0)) + 1) * mdp.n_states
-        size = min(int(np.diff(row_start)[row].sum()), n * places)
-        nodes, chance, earned = np.empty((3, size), np.int64), np.empty(size), np.zeros(n)
-        size = follow_branches(
-            starts(np.bincount(taken.changes, minlength=n)), row, mass[by_branch], runs, row_start,
-            mdp.form.next_state[entry], probability, reward, mdp.n_states, scratch_array(places, np.int64), nodes,
-            chance, earned,
-        )  # fmt: skip
-        return Visits(*nodes[:, :size]), chance[:size], earned
+    def _earned(self, t: int, pairs: Ints) -> Floats:
+        """What each of some pairs is expected to earn, under its edited row where it has one."""
+        mdp = self._plan.asked.mdp
+        values = mdp.rewards.at(t)
+        if not mdp.rewards.by_entry:
+            found: Floats = values[pairs]
+            return found
+        each = distinct(pairs, mdp.n_pairs)
+        owner, entry, probability = expand(mdp, self._graph.layers[t].edits, each)
+        return summed(owner, probability * values[entry], each.size)[positions(each, pairs, mdp.n_pairs)]
 
     def _branch(self, t: int, visits: Visits) -> tuple[Taken, Ints]:
         """Every action of every sequence so far, where it can be followed in all nodes that the sequence visits.

@@ -11,16 +11,17 @@ change per step, so such nodes are merged.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints, places_among, read_only
+from tether._foundation.arrays import Floats, Ints, distinct, places_among, positions, read_only
 from tether.conditioning.counterfactual_record import check_not_stuck
 from tether.conditioning.edited_rows import EditedRows, nominal_start, spans
 from tether.conditioning.layers import replay
 from tether.conditioning.model_sets import ModelSet, worth_elsewhere
+from tether.core.chain import Taken, Visits
 from tether.errors import QueryError
 from tether.evaluation.evaluate import own_rest, policy_for, visit
 from tether.influence.one_step import influenced_pairs
@@ -28,16 +29,17 @@ from tether.model.form import Form, pair_states
 from tether.model.properties import Property
 from tether.observation.changes import is_change, pairs_with
 from tether.plan.best_values import final_rewards
-from tether.plan.chain import Taken, Visits, or_rest
+from tether.plan.limited import LimitedPlanRecord
 from tether.plan.objective import asked_set
 from tether.plan.plan_record import PlanRecord
 from tether.plan.policy import array_decider, decider
 from tether.plan.robust_record import RobustPlanRecord
+from tether.plan.walks import or_rest
 
 if TYPE_CHECKING:
     from tether.core.robust import RowsTaken
 
-__all__ = ["Followed", "by_choices", "follow"]
+__all__ = ["Followed", "by_choices", "follow", "or_as_observed", "walk"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,16 +90,14 @@ class Followed:
 
         form = models.gumbel.mdp.form
         limits, how = limits_for(self.entries.size, self.pairs.size), np.empty(self.pairs.size, np.int64)
-        next_state, probability = map(read_only, (form.next_state[self.entries], form.probability[self.entries]))
+        rows = read_only(form.next_state[self.entries]), read_only(form.probability[self.entries]), self.pairs
         chance, scratch = np.empty(self.pairs.size), row_scratch_for(self.longest)
         size = np.diff(self.starts) + 1
         order = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
         for t, (begin, end) in enumerate(zip(self.first[:-1].tolist(), self.first[1:].tolist(), strict=True)):
             at = models.at(t, scaled=False)
             chance[begin:end] = at.step.chance
-            limit_rows(
-                self.starts, next_state, probability, self.pairs, begin, end, at, self.entries, how, limits, scratch
-            )
+            limit_rows(self.starts, *rows, begin, end, at, self.entries, how, limits, scratch)
             if models.confounding is not None:
                 pairs, lengths = self.pairs[begin:end], np.diff(self.starts[begin : end + 1])
                 other = np.repeat(pairs != models.confounding.observed[t], lengths)  # the observed row is known
@@ -132,10 +132,11 @@ class Followed:
 
 def follow(base: ModelSet, policy: Any, objective: Property | None = None, minimise: bool = False) -> Followed:
     """Follow a plan or policy wherever some model of the set can lead, until the objective is decided."""
-    models = asked_set(base, objective, minimise, None if isinstance(policy, PlanRecord) else own_rest(policy))
+    is_plan = isinstance(policy, PlanRecord | LimitedPlanRecord)
+    models = asked_set(base, objective, minimise, None if is_plan else own_rest(policy))
     cf = models.gumbel
     start, ended = int(cf.observation.states[0]), cf.graph.ended
-    if not isinstance(policy, PlanRecord):
+    if not isinstance(policy, PlanRecord | LimitedPlanRecord):
         given = array_decider(cf.mdp, policy) or decider(
             cf.mdp, policy_for(base.gumbel, cf, policy, objective, minimise)
         )
@@ -144,7 +145,9 @@ def follow(base: ModelSet, policy: Any, objective: Property | None = None, minim
             taken = given(t, visits) if ended is None else or_rest(cf.mdp, t, visits, given, ended.mask)
             return taken, np.zeros(visits.size, dtype=bool)
 
-        return _walk(models, visit(start), as_given)
+        return walk(models, visit(start), as_given)
+    if isinstance(policy, LimitedPlanRecord):
+        return _limited(models, policy)
     if policy.cf.mdp is not base.gumbel.mdp or policy.cf.path != cf.path:
         raise QueryError("this plan was made for another model or another path")
     if policy.objective not in (None, objective):
@@ -158,17 +161,52 @@ def follow(base: ModelSet, policy: Any, objective: Property | None = None, minim
         pairs = known(t, visits)
         if not isinstance(policy, RobustPlanRecord):  # a robust plan has an action wherever its set can lead
             pairs = np.where(met, pairs, -1)
-        return _or_as_observed(models, t, visits, pairs, policy)
+        return or_as_observed(models, t, visits, pairs, policy)
 
     first = Visits(*(np.array([one]) for one in (start, min(policy.m, cf.T), 0)))
-    return _walk(models, first, as_planned)
+    return walk(models, first, as_planned)
+
+
+def _limited(models: ModelSet, plan: LimitedPlanRecord) -> Followed:
+    """A plan with a limit on whole paths; nodes remember, as their run, the number and 1 of the node of the plan.
+
+    Where Gumbel-max does not lead from a node, the plan goes on as from any node that remembers the same.
+    """
+    layers = [list(layer.values()) for layer in plan.nodes]
+    number = [{key: i + 1 for i, key in enumerate(layer)} for layer in plan.nodes]
+    next_state, at = models.gumbel.mdp.form.next_state, dict[int, Ints]()
+
+    def as_planned(t: int, visits: Visits, met: Any) -> tuple[Taken, Any]:
+        at[t] = np.where(met, visits.runs - 1, -1)
+        nodes = [layers[t][i] if i >= 0 else None for i in at[t].tolist()]
+        pairs = np.array([-1 if node is None else node.pair for node in nodes], np.int64)
+        taken, undecided = or_as_observed(models, t, visits, pairs)
+        left = [-1 if node is None else min((key.left for key in node.after.values()), default=0) for node in nodes]
+        after = np.array(left, np.int64)[taken.source]
+        return replace(taken, changes=np.where(after >= 0, after, taken.changes)), undecided
+
+    def onward(t: int, _visits: Visits, taken: Taken, owner: Ints, entries: Ints) -> Ints:
+        runs, found = np.zeros(owner.size, np.int64), at.pop(t)[taken.source][owner]
+        for i in np.flatnonzero(found >= 0).tolist():
+            after, state = layers[t][int(found[i])].after, int(next_state[entries[i]])
+            key = after.get(state) or next(iter(after.values()))._replace(state=state)
+            runs[i] = number[t + 1].get(key, 0)
+        return runs
+
+    start = next(iter(plan.nodes[0]))
+    first = Visits(*(np.array([one]) for one in (start.state, min(start.left, models.gumbel.T), 1)))
+    return walk(models, first, as_planned, onward)
 
 
 Decide = Callable[[int, Visits, Any], tuple[Taken, Any]]
+Onward = Callable[[int, Visits, Taken, Ints, Ints], Ints]
 
 
-def _walk(models: ModelSet, start: Visits, decide: Decide) -> Followed:
-    """Layer by layer; ``decide`` also receives which nodes Gumbel-max leads to."""
+def walk(models: ModelSet, start: Visits, decide: Decide, onward: Onward | None = None) -> Followed:
+    """Layer by layer; ``decide`` also receives which nodes Gumbel-max leads to.
+
+    ``onward`` says which run each entry leads to, from the row that owns it; by default that of its row.
+    """
     cf, mdp = models.gumbel, models.gumbel.mdp
     form = mdp.form
     visits, met = start, np.ones(start.size, dtype=bool)
@@ -181,11 +219,12 @@ def _walk(models: ModelSet, start: Visits, decide: Decide) -> Followed:
         owner, entries = spans(form.row_start[pairs], form.row_start[pairs + 1])
         gumbel = _gumbel(models, t, pairs, owner, entries)
         possible = _possible(models, t, pairs, owner, entries)
-        changes, runs = np.minimum(decided.changes, cf.T - t - 1)[owner], decided.runs[owner]
+        changes = np.minimum(decided.changes, cf.T - t - 1)[owner]
+        runs = decided.runs[owner] if onward is None else onward(t, visits, decided, owner, entries)
         visits, there = _merged(form.next_state[entries].astype(np.int64), changes, runs, possible, mdp.n_states)
-        onward = met[decided.source]
+        reached = met[decided.source]
         met = np.zeros(visits.size, dtype=bool)
-        met[there[onward[owner] & (gumbel > 0.0)]] = True
+        met[there[reached[owner] & (gumbel > 0.0)]] = True
         rewards = mdp.rewards.at(t)
         reward = rewards[entries] if mdp.rewards.by_entry else rewards[pairs[owner]]
         there = np.where(possible, there + node_start[-1], -1)
@@ -252,16 +291,9 @@ def _merged(states: Ints, changes: Ints, runs: Ints, possible: Any, n_states: in
     """The different nodes that some entries lead to; and for each entry, which of them it leads to."""
     width, height = int(changes.max(initial=0)) + 1, int(runs.max(initial=0)) + 1
     key = (states * width + changes) * height + runs
-    size = n_states * width * height
-    if size <= 8 * key.size:  # a table is quicker than sorting
-        table = np.zeros(size, dtype=np.int64)
-        table[key[possible]] = 1
-        nodes = np.flatnonzero(table)
-        table[nodes] = np.arange(nodes.size)
-        there = table[key]
-    else:
-        nodes = np.unique(key[possible])
-        there = np.minimum(np.searchsorted(nodes, key), nodes.size - 1)
+    size, there = n_states * width * height, np.full(key.size, -1)
+    nodes = distinct(key[possible], size)
+    there[possible] = positions(nodes, key[possible], size)
     return Visits(nodes // (width * height), nodes // height % width, nodes % height), there
 
 
@@ -283,7 +315,9 @@ def by_choices(plan: PlanRecord) -> Callable[[int, Visits], Ints]:
     return known
 
 
-def _or_as_observed(models: ModelSet, t: int, visits: Visits, pairs: Ints, plan: PlanRecord) -> tuple[Taken, Any]:
+def or_as_observed(
+    models: ModelSet, t: int, visits: Visits, pairs: Ints, plan: PlanRecord | None = None
+) -> tuple[Taken, Any]:
     """The chosen pairs; the observed action where there is none; every action where that is not available."""
     cf = models.gumbel
     mdp, action = cf.mdp, int(cf.observation.actions[t])
@@ -299,7 +333,7 @@ def _or_as_observed(models: ModelSet, t: int, visits: Visits, pairs: Ints, plan:
     changed = is_change(mdp.form, visits.states[owner], chosen, action)
     changes = np.maximum(visits.changes[owner] - changed, 0)
     runs = np.zeros(owner.size, np.int64)
-    if plan.rule == "assured":
+    if plan is not None and plan.rule == "assured":
         # The plan's own test of influence was not computed for nodes that Gumbel-max cannot lead to.
         beyond = influenced_pairs(models.possible.graph, t, plan.influence)
         influenced = np.union1d(plan.influenced[t], beyond)

@@ -31,11 +31,11 @@ from tether.influence.one_step import Support
 from tether.model.model_record import ModelRecord
 from tether.observation.changes import changes_something, pairs_with
 from tether.plan.best_values import solve_backward
-from tether.plan.chain import chain_value
 from tether.plan.foresight import Foresight
 from tether.plan.plan_record import PlanRecord
 from tether.plan.robust_record import RobustPlanRecord
 from tether.plan.standard import Standard
+from tether.plan.walks import chain_value
 
 if TYPE_CHECKING:
     import pyarrow

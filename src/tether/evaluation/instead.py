@@ -17,11 +17,11 @@ import numpy as np
 from tether._foundation.arrays import Ints, places_among
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.conditioning.edited_rows import spans
+from tether.core.chain import Taken, Visits
 from tether.errors import QueryError
 from tether.evaluation.evaluate import Evaluation, evaluate_decider
 from tether.influence.one_step import Influence
 from tether.model.properties import Property, make_property
-from tether.plan.chain import Taken, Visits
 from tether.plan.objective import asked
 from tether.plan.plan_record import PlanRecord
 from tether.plan.tether_record import tether

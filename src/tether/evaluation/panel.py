@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, summed
 from tether._foundation.arrow import Tabular
 from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.rounding import gain_of
@@ -26,20 +26,21 @@ from tether._foundation.words import counted
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.conditioning.mechanism import Mechanism
 from tether.conditioning.mechanisms import EXACT
+from tether.core.chain import Chain, Taken, Visits
 from tether.errors import QueryError
 from tether.evaluation.evaluate import evaluate_chain
 from tether.model.model_record import ModelRecord
 from tether.observation.changes import pairs_with
 from tether.observation.path import Path
-from tether.plan.chain import Chain, Taken, Visits, build_chain, collect
 from tether.plan.objective import asked
 from tether.plan.tether_record import tether
+from tether.plan.walks import build_chain
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from tether.influence.one_step import Influence
-    from tether.influence.rules import Rule
+    from tether.influence.one_step import GivenInfluence as Influence
+    from tether.influence.rules import GivenRule as Rule
     from tether.plan.plan_record import PlanRecord
 
 __all__ = ["Advice", "MechanismPanel", "compare_mechanisms"]
@@ -302,7 +303,7 @@ def _never(chain: Chain, flagged: list[Ints]) -> float:
     mass: Floats = np.ones(1)
     for link, flags, after in zip(chain.links, flagged, chain.visits[1:], strict=True):
         mass = np.where(flags, 0.0, mass)
-        mass = collect(link.target, mass[link.source] * link.probability, after.size)
+        mass = summed(link.target, mass[link.source] * link.probability, after.size)
     return float(min(mass.sum(), 1.0))
 
 

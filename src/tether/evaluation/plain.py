@@ -14,17 +14,18 @@ from tether._foundation.arrays import Ints, places_among
 from tether._foundation.checks import random_generator
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.conditioning.layers import Graph, nominal_rollout
+from tether.core.chain import Taken, Visits
 from tether.evaluation.evaluate import Evaluation, evaluate_chain, evaluate_decider, visit
 from tether.influence.one_step import Support
 from tether.model.model_record import ModelRecord
 from tether.model.properties import Property, make_property
 from tether.observation.path import Path
-from tether.plan.chain import Taken, Visits, build_chain
 from tether.plan.lifted import LiftedPlan
 from tether.plan.objective import asked
 from tether.plan.policy import decider, make_policy, noisy
 from tether.plan.resting import asked_model
 from tether.plan.solution import backward_values, choice_type, initial_state, number_of_steps, solve
+from tether.plan.walks import build_chain
 
 __all__ = ["best_for_anyone", "evaluate_nominal", "simulate"]
 

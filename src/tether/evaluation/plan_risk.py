@@ -105,13 +105,12 @@ def risk_of(plan: PlanRecord) -> Risk:
 
 
 def _replays(plan: PlanRecord) -> Replays:
-    from tether.core.follow import Links
     from tether.core.risk import Replays
 
     sign, world, chain = -1.0 if plan.minimise else 1.0, plan.asked.mdp, whole_chain(plan.asked, plan.chain)
     rest = plan.asked.rest
     ends = final_rewards(world if rest is None else replace(world, final_reward=rest.last))
-    links = [Links(one.source, one.target, one.probability, sign * one.reward) for one in chain.links]
+    links = [replace(one, reward=sign * one.reward) for one in chain.links]
     episode = [np.zeros(visits.size, np.int64) for visits in chain.visits]
     final = [np.zeros(visits.size) for visits in chain.visits]
     final[-1] = sign * ends[chain.visits[-1].states]

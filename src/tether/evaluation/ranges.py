@@ -9,7 +9,7 @@ visit under some model of the set (`tether.evaluation.following`):
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,11 +20,11 @@ from tether.conditioning.counterfactual_record import CounterfactualRecord, with
 from tether.conditioning.edited_rows import Rows, spans
 from tether.conditioning.given import GivenRows
 from tether.conditioning.model_sets import ModelSet
+from tether.core.chain import Link, Visits
 from tether.errors import Problem, QueryError
 from tether.evaluation.following import Followed, follow
 from tether.model.properties import Property
 from tether.plan.afterwards import chain_after
-from tether.plan.chain import Link, Visits
 from tether.plan.objective import asked_set
 from tether.plan.plan_record import PlanRecord
 from tether.plan.robust_record import RobustPlanRecord
@@ -32,7 +32,16 @@ from tether.plan.robust_record import RobustPlanRecord
 if TYPE_CHECKING:
     from tether.core.robust import RowsTaken
 
-__all__ = ["PolicyValues", "Range", "Survival", "range_of", "ranges_with_breakdown", "survival", "worst_model"]
+__all__ = [
+    "PolicyValues",
+    "Range",
+    "Survival",
+    "range_of",
+    "ranges_with_breakdown",
+    "related_range",
+    "survival",
+    "worst_model",
+]
 
 _CLOSE = 1e-12
 """The tolerance of a breakdown point."""
@@ -126,14 +135,15 @@ def survival(
         return np.array([sign * extreme(float(one), sign) - level for one in strengths])
 
     gamma_star = float(undoing_strengths(above, 1)[0])
-    least, most = _related(models, followed, objective, observed)
+    least, most = related_range(models, followed, objective, observed)
     related = (most, least) if minimise else (least, most)
     return Survival(extreme(gamma, sign), extreme(gamma, -sign), gamma_star, related)
 
 
-def _related(models: ModelSet, followed: Followed, objective: Property | None, observed: float) -> tuple[float, float]:
+def related_range(
+    models: ModelSet, followed: Followed, objective: Property | None, observed: float
+) -> tuple[float, float]:
     """The range if the luck of different steps may be related in any way (`tether.core.related`)."""
-    from tether.core.follow import Links
     from tether.core.related import lowest_mean
 
     asked = asked_set(models, objective)
@@ -162,8 +172,9 @@ def _related(models: ModelSet, followed: Followed, objective: Property | None, o
             reward = sign * followed.reward[entries][possible]
             source, target = followed.source[owner] - followed.node_start[t], followed.there[entries]
             source, target = source[possible], target[possible] - followed.node_start[t + 1]
-            links.append(Links(source, target, (share[owner] * mass)[possible], reward))
-        links += [Links(one.source, one.target, one.probability, sign * one.reward) for one in after]
+            pairs = followed.pairs[owner][possible]
+            links.append(Link(source, target, pairs, (share[owner] * mass)[possible], reward, owner[possible]))
+        links += [replace(one, reward=sign * one.reward) for one in after]
         found.append(sign * lowest_mean(links, sign * final, mdp.discount, rounding_of(observed)))
     return found[0], found[1]
 

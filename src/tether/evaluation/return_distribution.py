@@ -18,15 +18,16 @@ from tether._foundation.markup import html_table
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import counted
 from tether.errors import Problem, QueryError
-from tether.plan.chain import Chain
 
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["ReturnDistribution", "distribution_of"]
+    from tether.evaluation.evaluate import Evaluation
 
-_MOST = 500_000
-"""How many (node, return) there may be at one time."""
+__all__ = ["ReturnDistribution", "distribution_of", "middle_half", "of_half"]
+
+_MOST, _MOST_IN_SENTENCES = 500_000, 20_000
+"""How many (node, return) there may be at one time; and where only a sentence needs them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -123,19 +124,47 @@ def _share(share: Any, least: float) -> float:
     return number
 
 
-def distribution_of(chain: Chain, discount: float, final: Floats) -> ReturnDistribution:
-    """How the return of a chain is distributed; ``final`` is what each node of the last layer earns."""
-    from tether.core.follow import Links
+def distribution_of(outlook: Evaluation, most: int = _MOST) -> ReturnDistribution:
+    """How the return of an evaluated policy is distributed; an error if there are more than ``most`` different ones."""
     from tether.core.risk import merged, onward
 
+    chain, discount = outlook.whole, outlook.mdp.discount
     at = np.arange(chain.visits[0].size)
     earned, mass = np.zeros(at.size), np.full(at.size, 1.0 / at.size)
     for t, link in enumerate(chain.links):
-        step = Links(link.source, link.target, link.probability, link.reward)
-        at, earned, mass = onward(step, at, earned, mass, discount**t)
+        at, earned, mass = onward(link, at, earned, mass, discount**t)
         at, earned, mass = merged(at, earned, mass, rounding_of(earned))
-        if at.size > _MOST:
-            message = f"there are more than {_MOST:,} different returns at t = {t + 1}; they are not listed one by one"
+        if at.size > most:
+            message = f"there are more than {most:,} different returns at t = {t + 1}; they are not listed one by one"
             fix = "draw some: cf.sample(policy, n).return_distribution()"
             raise QueryError(Problem(message, time=t + 1, place=f"t = {t + 1}", fix=fix))
-    return ReturnDistribution.of(earned + discount**chain.T * final[at], mass)
+    final = 0.0 if outlook.last is None else outlook.last[chain.visits[-1].states[at]]
+    return ReturnDistribution.of(earned + discount**chain.T * final, mass)
+
+
+def middle_half(outlook: Evaluation) -> tuple[float, float] | None:
+    """Between which returns half of the replays are; None if it takes long to know.
+
+    >>> import tether
+    >>> case = tether.cases.epidemic()
+    >>> middle_half(tether.counterfactual(case.mdp, case.path).plan(k=7, m=4).evaluate())
+    (-14.0, -8.0)
+    """
+    if outlook.std <= rounding_of(outlook.mean):
+        return outlook.mean, outlook.mean
+    if outlook.at_its_mean:
+        return None
+    try:
+        found = distribution_of(outlook, _MOST_IN_SENTENCES)
+    except QueryError:
+        return None
+    return found.quantile(0.25), found.quantile(0.75)
+
+
+def of_half(low: str, high: str) -> str:
+    """What half of the replays earn, in words.
+
+    >>> of_half("-14", "-8"), of_half("-37", "-37")
+    ('half of the replays between -14 and -8', 'at least half of the replays: -37')
+    """
+    return f"at least half of the replays: {low}" if low == high else f"half of the replays between {low} and {high}"

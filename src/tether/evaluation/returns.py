@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tether._foundation.arrays import Floats
+from tether._foundation.arrays import Floats, summed
 from tether._foundation.rounding import settled
+from tether.core.chain import Chain
 from tether.evaluation.course import Course
 from tether.model.model_record import ModelRecord
-from tether.plan.chain import Chain, collect
 
 __all__ = ["Returns", "returns_of"]
 
@@ -92,10 +92,10 @@ def _return_spread(
     for t, link in enumerate(chain.links):
         mass, after = occupancy[t][link.source] * link.probability, occupancy[t + 1]
         here = off[link.source] + worth[t] * (link.reward - rewards[t])
-        within = collect(link.target, link.probability * scatter[link.source], after.size)
-        off = collect(link.target, mass * here, after.size)
+        within = summed(link.target, link.probability * scatter[link.source], after.size)
+        off = summed(link.target, mass * here, after.size)
         np.divide(off, after, out=off, where=after > 0)
-        scatter = within + collect(link.target, mass * (here - off[link.target]) ** 2, after.size)
+        scatter = within + summed(link.target, mass * (here - off[link.target]) ** 2, after.size)
         spread.append(float(np.sqrt(np.sum(scatter + after * off**2))))
     return np.array(spread), off, scatter
 

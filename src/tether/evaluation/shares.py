@@ -21,16 +21,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, summed
 from tether._foundation.arrow import Tabular
 from tether._foundation.markup import Displayed, html_table
 from tether._foundation.words import number
-from tether.conditioning.layers import expand
+from tether.conditioning.edited_rows import replaced
+from tether.core.chain import Taken, Visits
 from tether.errors import Problem, QueryError
 from tether.evaluation.evaluate import evaluate_plan
 from tether.evaluation.following import by_choices
+from tether.model.form import model_of
 from tether.observation.changes import is_change, nothing_to_change, pairs_with
-from tether.plan.chain import Visits, collect, merged
 from tether.plan.plan_record import PlanRecord
 
 if TYPE_CHECKING:
@@ -215,15 +216,16 @@ def _settled(plan: PlanRecord, t: int, visits: Visits, pairs: Ints, idle: Any) -
 
 def _step(plan: PlanRecord, t: int, way: _Reached, subset: int, pairs: Ints) -> _Reached:
     """One step on: what is earned, and where it leads."""
+    from tether.core.follow import onward
+
     mdp, cf = plan.asked.mdp, plan.asked
-    owner, entry, probability = expand(mdp, cf.graph.layers[t].edits, pairs)
-    chance = way.mass[owner] * probability
-    rewards: Any = mdp.rewards.at(t)
-    reward = rewards[entry] if mdp.rewards.by_entry else rewards[pairs[owner]]
     changes = way.visits.changes - is_change(mdp.form, way.visits.states, pairs, int(cf.observation.actions[t]))
     runs = np.zeros(pairs.size, np.int64)
     if plan.rule == "assured":
         runs = np.where(np.isin(pairs, plan.influenced[t]), 0, way.visits.runs + 1)
-    after, target = merged(mdp.n_states, mdp.form.next_state[entry], changes[owner], runs[owner])
-    mass = collect(target, chance, after.size)
-    return _Reached(subset, after, mass, way.earned + mdp.discount**t * float(chance @ reward))
+    taken, rows = Taken.for_certain(pairs, changes, runs), replaced(cf.graph.layers[t].edits, pairs)
+    rewards = mdp.rewards.at(t), mdp.rewards.by_entry
+    link, after = onward(model_of(mdp.form), way.visits, taken, rows, rewards)
+    chance = way.mass[link.source] * link.probability
+    earned = way.earned + mdp.discount**t * float(chance @ link.reward)
+    return _Reached(subset, after, summed(link.target, chance, after.size), earned)

@@ -9,6 +9,7 @@ import numpy as np
 from tether.conditioning.model_sets import has_copies
 from tether.evaluation.evaluate import evaluate_policy
 from tether.observation.changes import is_change
+from tether.plan.limited import LimitedPlanRecord
 from tether.plan.plan_record import PlanRecord
 
 if TYPE_CHECKING:
@@ -39,8 +40,16 @@ def least_sightings(cf: CounterfactualRecord, policy: Any) -> int | None:
     counts, form = cf.mdp.counts, cf.mdp.form
     if counts is None or has_copies(cf):
         return None
-    chain = policy.chain if isinstance(policy, PlanRecord) else evaluate_policy(cf, policy).chain
     seen = np.add.reduceat(counts.transitions, form.row_start[:-1])
+    if isinstance(policy, LimitedPlanRecord):
+        advised = [
+            int(seen[where.pair])
+            for t, layer in enumerate(policy.nodes[:-1])
+            for key, where in layer.items()
+            if policy.is_change(t, key, where)
+        ]
+        return min(advised, default=None)
+    chain = policy.chain if isinstance(policy, PlanRecord) else evaluate_policy(cf, policy).chain
     found = []
     for t, taken in enumerate(chain.taken):
         states = chain.visits[t].states[taken.source]

@@ -16,8 +16,8 @@ from tether._foundation.arrays import Floats, Ints
 from tether._foundation.markup import html_table
 from tether._foundation.words import average
 from tether.conditioning.counterfactual_record import CounterfactualRecord
+from tether.core.chain import Chain, Link
 from tether.observation.changes import is_change
-from tether.plan.chain import Chain, Link
 from tether.plan.plan_record import PlanRecord
 
 __all__ = ["Tailoring", "about_plan", "tailoring_of"]

@@ -29,12 +29,12 @@ from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.conditioning.edited_rows import spans
 from tether.conditioning.gumbel_max import GumbelMax
 from tether.conditioning.layers import expand
+from tether.core.chain import Chain
 from tether.evaluation.evaluate import policy_chain
 from tether.evaluation.return_distribution import ReturnDistribution
 from tether.model.model_record import ModelRecord
 from tether.observation.path import Path
 from tether.plan.afterwards import step_by_step
-from tether.plan.chain import Chain
 from tether.plan.plan_record import PlanRecord
 
 if TYPE_CHECKING:

@@ -1,79 +1,174 @@
-"""What a plan for hidden types is worth, whatever the causal model of each type is."""
+"""What a plan for hidden types is worth, whatever the causal model of each type is.
+
+Given the type the world is as for a single model, and the episode says the same of the type under all its causal
+models: the probability of what happened is that of the MDP. So each worst and best value is Σ_z ρ_z·(that of type z),
+as exact as for one model. Hidden causes come anew at each step, within each type; who is of which type was hidden
+from those who acted.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrow import Tabular
 from tether._foundation.markup import Displayed
-from tether._foundation.rounding import rounding_of
-from tether._foundation.words import number
-from tether.conditioning.model_sets import UNRELATED_LUCK
-from tether.errors import QueryError
-from tether.plan.hidden_types import worst_and_best
-from tether.plan.typed_plan import TypedPlanRecord, worlds
+from tether._foundation.rounding import gain_of, rounding_of
+from tether._foundation.words import number, three_digits
+from tether.conditioning.model_sets import UNRELATED_LUCK, check_gamma, hidden_causes_in_words, model_set
+from tether.evaluation.typed_following import TypeFollowed
+from tether.model.properties import Property
+from tether.plan.policy import shares_of_pairs
+from tether.plan.typed_plan import TypedPlanRecord
 
 __all__ = ["TypedCertificate", "typed_certificate"]
 
 
 @dataclass(frozen=True, slots=True)
-class TypedCertificate(Displayed):
-    """The worst and the best expected return of a plan over every causal model of each type.
+class TypedCertificate(Tabular, Displayed):
+    """The worst and the best value of a plan over every causal model of each type; made by `TypedPlan.certify`.
+
+    Each is Σ_z ρ_z·(that of type z).
 
     Attributes
     ----------
+    nothing : (float, float)
+        The worst and the best over every causal model in which the luck of one step says nothing about the luck of
+        another, given the type.
     worst, best : float
-        Σ_z ρ_z·(that of type z), in which the luck of one step says nothing about the luck of another, given the type.
+        With hidden causes up to ``gamma`` as well.
+    gamma : float
+        How strong these are: they change the odds of every action at most so many times, at each step anew. 1 is none.
+    gamma_star : float
+        How strong hidden causes must be to undo the gain; infinite if none can, 1 if no gain is guaranteed.
+    related : (float, float)
+        The worst and the best if, given the type, the luck of different steps may be related in any way: bounds that
+        hold, and are not always attained.
     value, observed_value : float
         Under Gumbel-max, and of what was done.
     by_type : mapping of name to (worst, best)
+        ``nothing`` of each type.
+    objective, minimise
+        What the plan was made for.
 
     Examples
     --------
     >>> import tether
     >>> case = tether.cases.epidemic()
     >>> types = tether.Types({"any": case.mdp}, prior={"any": 1.0})
-    >>> found = tether.counterfactual(types, case.path).plan(k=8, m=1).certify()
-    >>> found.worst, found.best, found.verdict
-    (-1.0, -1.0, 'holds')
+    >>> found = tether.counterfactual(types, case.path).plan(k=3, m=1).certify(gamma=2.0)
+    >>> round(found.worst, 3), round(found.gamma_star, 3), [round(end, 3) for end in found.related]
+    (-37.309, 5.547, [-37.137, -37.0])
     """
 
+    nothing: tuple[float, float]
     worst: float
     best: float
+    gamma: float
+    gamma_star: float
+    related: tuple[float, float]
     value: float
     observed_value: float
     by_type: dict[str, tuple[float, float]]
+    objective: Property | None = None
     minimise: bool = False
 
     @property
     def verdict(self) -> str:
         """``"holds"`` if even the worst is a gain, ``"fails"`` if not even the best is, otherwise ``"open"``."""
         margin, sign = rounding_of(self.observed_value), -1.0 if self.minimise else 1.0
-        if sign * (self.worst - self.observed_value) > margin:
+        if sign * (self.nothing[0] - self.observed_value) > margin:
             return "holds"
-        return "open" if sign * (self.best - self.observed_value) > margin else "fails"
+        return "open" if sign * (self.nothing[1] - self.observed_value) > margin else "fails"
+
+    @property
+    def hidden_causes(self) -> list[str]:
+        """What is left of the gain with hidden causes of actions and outcomes; empty if there is no gain to lose.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> types = tether.Types({"any": case.mdp}, prior={"any": 1.0})
+        >>> print(*tether.counterfactual(types, case.path).plan(k=3, m=1).certify().hidden_causes)
+        The gain survives hidden reasons that changed the odds of an action by less than 5.54 times.
+        """
+        found = []
+        if self.gamma > 1.0:
+            times = three_digits(self.gamma)
+            found.append(
+                f"With hidden reasons that changed the odds of an action up to {times} times, it is "
+                f"{_span(self.worst, self.best)}."
+            )
+        if self.verdict == "holds":
+            found.append(hidden_causes_in_words(self.gamma_star))
+        return found
+
+    def to_arrow(self) -> Any:
+        """One row per assumption: assume, worst, best, the guaranteed gain."""
+        import pyarrow as pa
+
+        named = {"nothing": self.nothing, "hidden causes": (self.worst, self.best), "related luck": self.related}
+        worst, best = zip(*named.values(), strict=True)
+        gains = [gain_of(one, self.observed_value, self.minimise) for one in worst]
+        return pa.table({"assume": list(named), "worst": worst, "best": best, "gain": gains})
 
     def __str__(self) -> str:
-        low, high = sorted((self.worst, self.best))
-        span = number(low) if number(low) == number(high) else f"from {number(low)} to {number(high)}"
         what = {
             "holds": "It is expected to do better than what happened",
             "open": "Whether it is expected to do better than what happened depends on the causal model",
             "fails": "It is not expected to do better than what happened",
         }[self.verdict]
         over = f"every causal model of each type {UNRELATED_LUCK}"
-        return f"{what}: over {over}, the expected return is {span}; observed {number(self.observed_value)}."
+        value = "expected return" if self.objective is None else f"chance that {self.objective.in_words}"
+        said = [f"{what}: over {over}, the {value} is {_span(*self.nothing)}; observed {number(self.observed_value)}."]
+        wider = _span(*self.related)
+        if wider != _span(*self.nothing):
+            lost = self.verdict == "holds" and gain_of(self.related[0], self.observed_value, self.minimise) <= 0.0
+            guaranteed = ", and no gain is guaranteed" if lost else ""
+            said.append(f"If the luck of different steps may be related, it is {wider}{guaranteed}.")
+        return " ".join([*said, *self.hidden_causes])
 
 
-def typed_certificate(plan: TypedPlanRecord) -> TypedCertificate:
-    """The certificate of a plan for a return."""
-    if plan.objective is not None:
-        raise QueryError("plans for a property have no certificate: ask for a return")
-    found = worlds(plan.cf, None, plan.minimise)
-    ends = [worst_and_best(plan.vectors, one, plan.root, plan.m) for one in found]
-    worst, best = (plan.sign * float(np.dot(plan.cf.shares, side)) for side in zip(*ends, strict=True))
-    of_type = {
-        name: (plan.sign * low, plan.sign * high) for name, (low, high) in zip(plan.cf.possible, ends, strict=True)
-    }
-    return TypedCertificate(worst, best, plan.value, plan.observed_value, of_type, plan.minimise)
+def typed_certificate(plan: TypedPlanRecord, gamma: float = 1.0, practice: Any = None) -> TypedCertificate:
+    """The certificate of a plan; ``practice`` says how often each action is usually taken, of whatever type one is."""
+    from tether.core.extremes import undoing_strengths
+
+    gamma, sign, shares = check_gamma(gamma), plan.sign, plan.cf.shares
+    worlds = list(plan.cf.by_type.values())
+    usual = plan.cf.types.usual if practice is None else None
+    taken = [shares_of_pairs(one.mdp, practice) if usual is None else usual for one in worlds]
+    followed = [TypeFollowed(model_set(one, "nothing"), plan) for one in worlds]
+
+    def extremes(strength: float, side: float) -> Floats:
+        return np.array([one.extreme(strength, own, side) for one, own in zip(followed, taken, strict=True)])
+
+    level = sign * plan.observed_value + 1e-12 * max(1.0, abs(plan.observed_value))
+
+    def above(_: Ints, strengths: Floats) -> Floats:
+        return np.array([sign * float(shares @ extremes(float(one), sign)) - level for one in strengths])
+
+    ends = np.stack([extremes(1.0, sign), extremes(1.0, -sign)])
+    wide = ends if gamma == 1.0 else np.stack([extremes(gamma, sign), extremes(gamma, -sign)])
+    least, most = np.array([one.related(plan.observed_value) for one in followed]).T @ shares
+    return TypedCertificate(
+        nothing=(float(ends[0] @ shares), float(ends[1] @ shares)),
+        worst=float(wide[0] @ shares),
+        best=float(wide[1] @ shares),
+        gamma=gamma,
+        gamma_star=float(undoing_strengths(above, 1)[0]),
+        related=(float(most), float(least)) if plan.minimise else (float(least), float(most)),
+        value=plan.value,
+        observed_value=plan.observed_value,
+        by_type={name: (float(low), float(high)) for name, (low, high) in zip(plan.cf.possible, ends.T, strict=True)},
+        objective=plan.objective,
+        minimise=plan.minimise,
+    )
+
+
+def _span(worst: float, best: float) -> str:
+    low, high = sorted((worst, best))
+    return number(low) if number(low) == number(high) else f"from {number(low)} to {number(high)}"

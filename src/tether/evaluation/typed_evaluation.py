@@ -12,7 +12,7 @@ from tether._foundation.markup import Displayed
 from tether._foundation.words import with_spread
 from tether.errors import QueryError
 from tether.evaluation.evaluate import Evaluation, evaluate_policy
-from tether.influence.one_step import Influence
+from tether.influence.one_step import GivenInfluence as Influence
 from tether.model.properties import Property
 from tether.plan.typed_plan import TypedPlanRecord
 from tether.plan.typed_record import TypedRecord

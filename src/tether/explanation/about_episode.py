@@ -1,8 +1,8 @@
-"""How much of an answer is about this episode, in sentences: the strength, then the influenced steps.
+"""How much of an answer is about this episode, in sentences: the strength, then the known ground.
 
 Two measures, two names. *Strength* is exact: the total variation between the counterfactual and the nominal row, the
-part of the probability that the observation moves. *Influenced steps* are those that pass the test that k counts. A
-step can pass the test with a strength of 0.
+part of the probability that the observation moves. *Known ground* is a step for which the episode tells how chance
+would have fallen: it passes the test of influence, and k counts it. It may do so with a strength of 0.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ from tether._foundation.words import average, counted, percent
 
 if TYPE_CHECKING:
     from tether.conditioning.counterfactual_record import CounterfactualRecord
+    from tether.core.chain import Chain
     from tether.evaluation.evaluate import Evaluation
     from tether.evaluation.tailoring import Tailoring
     from tether.explanation.steps import ExplainedStep
     from tether.influence.rules import Rule
-    from tether.plan.chain import Chain
 
 __all__ = ["RARE", "influenced_steps", "known_tailoring", "left_to_chance", "strength"]
 
 
 RARE = 0.05
 """Less likely changes than this are only counted, if there are others to list."""
+
+
+_TELLS = "what happened tells how chance would have fallen there"
 
 
 def left_to_chance(cf: CounterfactualRecord, chain: Chain) -> bool:
@@ -81,40 +84,41 @@ def strength(
 
 
 def influenced_steps(tailoring: Tailoring, k: int | None = None, rule: Rule = "definition") -> str:
-    """How many steps pass the test that k counts; with k, whether the longest stretch without one is shorter.
+    r"""How many steps are known ground, which k counts; with k, whether the longest stretch without one is shorter.
 
     Examples
     --------
     >>> import tether
     >>> case = tether.cases.epidemic()
     >>> plan = tether.counterfactual(case.mdp, case.path).plan(k=6, m=1)
-    >>> print(influenced_steps(plan.evaluate().tailoring, k=6))
-    2 of the 7 steps are influenced (the test that k counts); the longest stretch without is 5 steps, fewer than k = 6.
+    >>> print(*influenced_steps(plan.evaluate().tailoring, k=6).split(". "), sep=".\n")
+    2 of the 7 steps are on known ground: what happened tells how chance would have fallen there.
+    The longest stretch off it is 5 steps, fewer than k = 6.
     """
     T, many, run = tailoring.chain.T, tailoring.expected_influenced_steps, tailoring.longest_run
-    test, steps, decided = "(the test that k counts)", tailoring.expected_steps, ""
+    steps, decided = tailoring.expected_steps, ""
     if tailoring.chain.ended is not None:
         decided = " until it is decided"
     if run == 0:
         every = f"All {T} steps are" if not decided else f"Every step{decided} is"
-        return f"{'The only step is' if T == 1 else every} influenced {test}."
+        return f"{'The only step is' if T == 1 else every} on known ground: {_TELLS}."
     if many <= ROUNDING:
-        return f"No step is influenced {test}."
+        return "No step is on known ground: what happened tells nowhere how chance would have fallen."
     certain = _is_whole(many) and _is_whole(steps)
     count = f"{round(many)}" if certain else f"On average {average(many)}"
     are = "is" if certain and round(many) == 1 else "are"
     chance = tailoring.longest_run_probability
     often = "" if chance > 0.9995 else f" (probability {f'{chance:.2g}' if chance >= 0.0005 else 'under 0.001'})"
     of = f"the {counted(round(steps), 'step')}" if _is_whole(steps) else f"{average(steps)} steps"
-    text = f"{count} of {of}{decided} {are} influenced {test}; the longest stretch without is "
+    text = f"{count} of {of}{decided} {are} on known ground: {_TELLS}. The longest stretch off it is "
     text += f"{counted(run, 'step')}{often}"
     if k is None or k > T:
         return f"{text}."
     if run < k:
         return f"{text}, fewer than k = {k}."
-    means = "only keeps influence possible"
+    means = "only keeps a way back possible"
     if rule in ("published", "printed"):
-        means = "asks how near a step stays to what was observed, and not for an influenced one"
+        means = "asks how near a step stays to what was observed, and not for known ground"
     return f"{text}, not fewer than k = {k}: the rule {rule!r} {means}."
 
 

@@ -23,6 +23,7 @@ from tether.evaluation.plan_risk import Risk
 from tether.evaluation.ranges import best_case
 from tether.evaluation.tailoring import about_plan
 from tether.model.learned import Learned
+from tether.plan.robust_record import RobustPlanRecord
 
 if TYPE_CHECKING:
     from tether.explanation.explain import Explanation
@@ -213,8 +214,6 @@ def _constraint(plan: PlanRecord) -> dict[str, Any]:
 
 def _guarantee(explanation: Explanation) -> dict[str, Any]:
     """For a plan with a guaranteed value: the assumption, the best case, and what Gumbel-max expects."""
-    from tether.plan.robust_record import RobustPlanRecord
-
     plan = explanation.plan
     if not isinstance(plan, RobustPlanRecord):
         return {}

@@ -14,7 +14,7 @@ from tether._foundation.markup import html_table, paragraphs
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import strength_in_words
 from tether.errors import QueryError
-from tether.evaluation.certificate import certify
+from tether.evaluation.certificate import certify, why_uncertified
 from tether.evaluation.disagreement import Disagreement, disagreement_of
 from tether.evaluation.evaluate import Evaluation, chance_of_changes, evaluate_plan, evaluate_policy
 from tether.evaluation.fixed_sequences import FixedSequence, fixed_sequence
@@ -30,8 +30,6 @@ from tether.explanation.replay import Replay, replay_of
 from tether.explanation.sentences import Answer, answer, robust_plan
 from tether.explanation.steps import ElsewhereChange, ExplainedStep, changes_elsewhere, explained_steps
 from tether.explanation.verdicts import Nouns, Verdicts, verdicts_of
-from tether.learning.crossfitted import CrossFitted, cross_fitted
-from tether.learning.posterior import posterior
 from tether.plan.limits import ABOUT, Beyond, beyond
 from tether.plan.plan_record import PlanRecord
 from tether.plan.robust_record import RobustPlanRecord
@@ -40,6 +38,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from tether.evaluation.certificate import Certificate
+    from tether.learning.crossfitted import CrossFitted
     from tether.learning.uncertainty import PlanUncertainty
 
 __all__ = ["Explanation", "explain"]
@@ -77,11 +76,12 @@ class Explanation(Tabular):
     Bad luck cost 1.14 more, the largest part at step 2.
     Change 1 action: at t = 5 'V_I' instead of 'NIL'.
     All of the gain could be foreseen.
-    The expected return is -37.11 (± 0.3143) instead of -38: a gain of 0.8889.
+    The expected return is -37.11 (at least half of the replays: -37) instead of -38: a gain of 0.8889.
     Of 100 replays, none end worse than what happened, and 89 better.
     From step 5 on, nothing in this is specific to this episode: it is what the model expects of anyone.
     No plan that helps is about this episode.
-    5 of the 7 steps are influenced (the test that k counts); the longest stretch without is 2 steps, fewer than k = 3.
+    5 of the 7 steps are on known ground: what happened tells how chance would have fallen there. The longest
+    stretch off it is 2 steps, fewer than k = 3.
     It is expected to do better than what happened, under every causal model in which the luck of one step says nothing
     about the luck of another. The expected return is from -37.12 to -37.01 over all of these that agree with the model
     and the episode; observed -38. If the luck of different steps may be related, it is from -37.14 to -37. The gain
@@ -204,8 +204,6 @@ class Explanation(Tabular):
     @cached_property
     def uncertified(self) -> str:
         """Why there is no certificate, in a sentence, if the plan is too large for one; otherwise empty."""
-        from tether.evaluation.certificate import why_uncertified
-
         return why_uncertified(self.plan) if self.with_certificate else ""
 
     @cached_property
@@ -231,6 +229,8 @@ class Explanation(Tabular):
         """
         if not self.draws:
             return None
+        from tether.learning.posterior import posterior
+
         return posterior(self.plan.cf.mdp, self.draws, rng=self.rng).of(self.plan, self.progress)
 
     @cached_property
@@ -250,6 +250,8 @@ class Explanation(Tabular):
         plan = self.plan
         if not self.draws or isinstance(plan, RobustPlanRecord) or plan.constraint is not None:
             return None
+        from tether.learning.crossfitted import cross_fitted
+
         return cross_fitted(plan, self.draws, self.rng)
 
     @cached_property
@@ -325,7 +327,7 @@ class Explanation(Tabular):
                     *(("",) * len(influence) if last else influence),
                 )
             )
-        head = (*head, "strength", "influenced") if luck else head
+        head = (*head, "strength", "known ground") if luck else head
         return paragraphs(self.sentences(str)) + html_table(head, rows)
 
 

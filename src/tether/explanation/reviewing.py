@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import at_most_three_digits, counted, percent, three_digits
+from tether.explanation.state_words import acting
 
 if TYPE_CHECKING:
     from tether.explanation.mistakes import Review, ReviewedStep
@@ -101,7 +102,7 @@ def _mistakes(found: Review, name: Name) -> str:
     assert worst is not None
     cost = _cost(found, worst)
     likely = "" if found.mdp.counts is None else f" ({percent(worst.probability)} likely to be one)"
-    what = f"at step {worst.t}, {name(worst.action)} instead of {name(worst.best)} {cost}{likely}"
+    what = f"at step {worst.t}, {acting(worst.action, name)} instead of {name(worst.best)} {cost}{likely}"
     if len(bad) == 1:
         return f"One decision was a mistake that could be known at the time: {what}."
     return (
@@ -115,8 +116,8 @@ def _unsure(found: Review, name: Name) -> str:
     most = max(found.steps, key=lambda step: step.cost)
     return (
         "No decision can be called a mistake: the log does not show that another one was better. The largest "
-        f"difference is at step {most.t}: {name(most.action)} instead of {name(most.best)} {_cost(found, most)}, with "
-        f"a probability of {percent(most.probability)}."
+        f"difference is at step {most.t}: {acting(most.action, name)} instead of {name(most.best)} "
+        f"{_cost(found, most)}, with a probability of {percent(most.probability)}."
     )
 
 

@@ -5,7 +5,7 @@ An answer has six parts (`Answer`), in this order:
 - first, only where it is so: the plan gains return, but makes a good end less likely (`disagreeing`);
 - mistake or luck: what could be known at the time (`mistake_or_luck`);
 - what to do differently, and when (`what_to_change`), and how much of that only hindsight knows;
-- what would have happened (`what_follows`): the probabilities of outcomes, then the expected return with its spread;
+- what would have happened (`what_follows`): the outcomes, then the expected return, and what half of the replays earn;
 - how much of it is about this episode (`tether.explanation.about_episode`);
 - how sure it is (`how_sure`): under other causal models, and in other models that the log of a learned model allows.
 """
@@ -18,17 +18,19 @@ from typing import TYPE_CHECKING, Any
 
 from tether._foundation.markup import Displayed
 from tether._foundation.rounding import ROUNDING, rounding_of
-from tether._foundation.words import average, counted, number, percent, spread
+from tether._foundation.words import average, counted, number, percent
 from tether.evaluation.evaluate import evaluate_policy
 from tether.evaluation.outcomes import absorbing
 from tether.evaluation.ranges import best_case
+from tether.evaluation.return_distribution import middle_half, of_half
 from tether.evaluation.tailoring import about_plan
 from tether.explanation.about_episode import RARE, influenced_steps, known_tailoring, left_to_chance, strength
 from tether.explanation.evidence import learned_sentences
 from tether.explanation.outcome_chances import goes_on
-from tether.explanation.state_words import is_in_words
+from tether.explanation.state_words import acting, is_in_words
 from tether.model.labels import name_text
 from tether.plan.objective import asked
+from tether.plan.robust_record import RobustPlanRecord
 
 if TYPE_CHECKING:
     from tether.conditioning.counterfactual_record import CounterfactualRecord
@@ -85,7 +87,7 @@ class Answer(Displayed):
     follows : tuple of str
         What would have happened: how the episode would have ended, then the return.
     episode : tuple of str
-        How much of it is about this episode: the strength, then the influenced steps.
+        How much of it is about this episode: the strength, then the known ground.
     sure : tuple of str
         How sure it is: under other causal models, and for a learned model, in other models that its log allows.
 
@@ -199,7 +201,7 @@ def simple_alternatives(explanation: Explanation, name: Name) -> list[str]:
 
 
 def about_this_episode(explanation: Explanation) -> list[str]:
-    """How much of the plan is about this episode; and the influenced steps, if any step is random."""
+    """How much of the plan is about this episode; and the known ground, if any step is random."""
     plan, cf, outlook = explanation.plan, explanation.plan.asked, explanation.outlook
     about = about_plan(plan)
     sentences = [strength(cf, outlook, explanation.steps, about)]
@@ -219,7 +221,7 @@ def policy_sentences(
 ) -> list[str]:
     """A policy in an episode: how much it changes, what follows, how much of it is about this episode."""
     total, world = sum(step.changed for step in steps), asked(cf, objective)
-    value = f"The expected return is {number(outlook.value)}{_spread(outlook)} instead of {number(observed_value)}."
+    value = f"The expected return is {number(outlook.value)}{_half(outlook)} instead of {number(observed_value)}."
     sentences = [
         f"It changes {average(total)} of the {counted(outlook.T, 'action')} on average.",
         *outcomes_in_words(cf, outlook),
@@ -256,7 +258,7 @@ def changes(explanation: Explanation, name: Name, most: int = _LISTED) -> list[s
     listed = []
     for step in usual[:most]:
         share = "" if step.changed > 0.9995 else f" ({percent(step.changed)} of the time)"
-        does = name(step.instead) if isinstance(step.instead, str) else f"action {name(step.instead)}"
+        does = acting(step.instead, name)
         where = _where(explanation, step, name)
         if step.ended:  # nothing was done then: nothing is replaced
             listed.append(f"at t = {step.t}, if it goes on, {does}{share}")
@@ -280,11 +282,8 @@ def _elsewhere(explanation: Explanation, one: ElsewhereChange, name: Name) -> st
     if one.depends:
         when = f" with {counted(one.changes_left, 'change')} left"
         if explanation.plan.rule == "assured":
-            when += f" after {counted(one.uninfluenced, 'uninfluenced step')}"
-    does, instead = (
-        name(action) if isinstance(action, str) else f"action {name(action)}"
-        for action in (one.action, one.observed_action)
-    )
+            when += f" after {counted(one.uninfluenced, 'step')} off known ground"
+    does, instead = acting(one.action, name), acting(one.observed_action, name)
     return (
         f"at t = {one.t} in {name(one.state)}{when}, where only other causal models lead, {does} instead of {instead}"
     )
@@ -321,7 +320,7 @@ def what_follows(explanation: Explanation) -> list[str]:
     elif plan.objective is not None:
         text = chance_that(plan.objective, plan.value, plan.observed_value)
     elif explanation.changes:
-        text = f"The expected return is {number(plan.value)}{_spread(explanation.outlook)} instead of "
+        text = f"The expected return is {number(plan.value)}{_half(explanation.outlook)} instead of "
         text += f"{number(plan.observed_value)}: {_gained(plan)}."
         if plan.paid > 0:
             text += f" The changes cost {number(plan.paid)} on average, which is not taken from it."
@@ -440,8 +439,6 @@ def falls_short(plan: PlanRecord, best: float) -> bool:
 
 def robust_plan(plan: PlanRecord) -> RobustPlanRecord | None:
     """The plan, if its value is guaranteed under every causal model of a set; None if its value is expected."""
-    from tether.plan.robust_record import RobustPlanRecord
-
     return plan if isinstance(plan, RobustPlanRecord) else None
 
 
@@ -455,14 +452,15 @@ def _guarantee(plan: RobustPlanRecord, outlook: Evaluation) -> str:
         )
     text = f"A return of {number(plan.value)} is guaranteed under {plan.in_words}, instead of "
     text += f"{number(plan.observed_value)}: {_gained(plan)}. "
-    return (
-        f"{text}Gumbel-max expects {number(outlook.value)}{_spread(outlook)}; at best it is {number(best_case(plan))}."
-    )
+    return f"{text}Gumbel-max expects {number(outlook.value)}{_half(outlook)}; at best it is {number(best_case(plan))}."
 
 
-def _spread(outlook: Evaluation) -> str:
-    text = spread(outlook.mean, outlook.std)
-    return f" ({text})" if text else ""
+def _half(outlook: Evaluation) -> str:
+    """Between which returns half of the replays are, in brackets; nothing if all have the same, or too many differ."""
+    found = middle_half(outlook)
+    if found is None or outlook.std <= rounding_of(outlook.mean):
+        return ""
+    return f" ({of_half(*map(number, found))})"
 
 
 # ---- how sure it is ----------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from tether.evaluation.outcomes import absorbing
 if TYPE_CHECKING:
     from tether.model.model_record import ModelRecord
 
-__all__ = ["differences", "is_in_words", "only", "outcome_name", "short"]
+__all__ = ["acting", "differences", "is_in_words", "only", "outcome_name", "short"]
 
 _WORD = re.compile(r"[^\W\d_]{3}")
 """Three letters in a row."""
@@ -37,6 +37,15 @@ def is_in_words(label: Any) -> bool:
         return _WORD.search(label) is not None
     own = any("__str__" in vars(kind) for kind in type(label).__mro__[:-1])
     return own and not isinstance(label, int | float)
+
+
+def acting(action: Any, name: Callable[[Any], str]) -> str:
+    """An action in a sentence, by its name; one that has no words says that it is an action.
+
+    >>> acting("treat", str), acting(2, str)
+    ('treat', 'action 2')
+    """
+    return name(action) if isinstance(action, str) else f"action {name(action)}"
 
 
 def short(labels: Iterable[Any]) -> bool:

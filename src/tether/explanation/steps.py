@@ -47,7 +47,7 @@ class ExplainedStep(Displayed):
         Probability that the action differs from the observed one. Actions where nothing is left to do count neither
         here nor in ``instead``.
     influenced : float
-        Probability that the step is influenced by the observation: the test that k counts.
+        Probability that the step is known ground: that it is influenced by the observation, which k counts.
     strength : float
         Expected total variation between the counterfactual and the nominal row taken.
     return_so_far : float

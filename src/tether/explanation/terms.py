@@ -52,11 +52,10 @@ def tether_in_words(rule: Rule, k: int, T: int) -> str:
     if k > T:
         return "no tether; the answer may be what the model expects of anyone"
     if rule == "assured":
-        every = "every step counts as influenced"
-        return every if k == 1 else f"never {k} steps in a row without one that counts as influenced"
+        return "every step is on known ground" if k == 1 else f"never {k} steps in a row off known ground"
     if rule == "definition":
         if k == 1:
-            return "every step counts as influenced"
+            return "every step is on known ground"
         return f"wherever the plan leads, it could be back on known ground within {k} steps"
     if rule not in ("published", "printed"):
         return f"every step is one that the rule {rule} allows for {k}"
@@ -122,15 +121,15 @@ def rule_in_words(rule: Rule, k: int, T: int) -> str:
     if k > T:
         return f"k = {k} is more than the {counted(T, 'step')} of the episode: every action is allowed everywhere."
     steps = counted(k, "step")
-    end = " Near the end, where fewer steps are left, influence is assumed."
+    end = " Near the end, where fewer steps are left, known ground is assumed."
     words: dict[object, str] = {
-        "definition": "An action is allowed if some path from it meets a step that counts as influenced within "
-        f"{steps}. This keeps influence possible, but does not promise it.{end}",
+        "definition": f"An action is allowed if some path from it meets known ground within {steps}. "
+        f"This keeps the way back possible, but does not promise it.{end}",
         "published": f"An action is allowed if its state, and every state it can lead to, lies within {steps} of one "
         f"that the observed steps could have led to at that time.{end}",
         "printed": f"An action is allowed if every state it can lead to lies within {steps} of one that the observed "
         f"steps could have led to at any time.{end}",
-        "assured": f"Whatever happens, the plan never takes {steps} in a row that do not count as influenced.",
+        "assured": f"Whatever happens, the plan never takes {steps} in a row off known ground.",
     }
     own = f"An action is allowed if the rule {rule}, which is not one of Tether's, allows it for {k}.{end}"
     meaning = words.get(rule, own)
@@ -141,28 +140,30 @@ def granted(plan: PlanRecord) -> str:
     """From which time on influence is assumed, and where paths end before the episode does."""
     first = max(0, plan.T - plan.k + 1)
     when = f"From t = {first} on" if first else "At all times"
-    text = f"{when}, where fewer than k = {plan.k} steps are left, influence is assumed."
+    text = f"{when}, where fewer than k = {plan.k} steps are left, known ground is assumed."
     if plan.objective is None:
         return text
-    return f"{text} Paths end where it is decided whether {plan.objective.in_words}: no influence is asked for there."
+    return (
+        f"{text} Paths end where it is decided whether {plan.objective.in_words}: no known ground is asked for there."
+    )
 
 
 def influence_in_words(influence: Influence) -> str:
-    """When a step counts as influenced."""
+    """When a step is known ground: when it counts as influenced."""
     if isinstance(influence, TotalVariation):
         return (
-            "An action in a state counts as influenced at a step if its outcomes are distributed like those of the "
+            "An action in a state is known ground at a step if its outcomes are distributed like those of the "
             f"observed step, within {influence.eps:g} (total variation)."
         )
     if isinstance(influence, InfluenceTest):
-        return f"An action in a state counts as influenced at a step if {influence}, a test of your own, says so."
+        return f"An action in a state is known ground at a step if {influence}, a test of your own, says so."
     if isinstance(influence, Effective):
         return (
-            "An action in a state counts as influenced at a step if knowing the observed outcome moves its "
+            "An action in a state is known ground at a step if knowing the observed outcome moves its "
             f"probabilities, by more than {influence.eps:g} (total variation)."
         )
     return (
-        "An action in a state counts as influenced at a step if it shares a possible outcome with the observed step: "
+        "An action in a state is known ground at a step if it shares a possible outcome with the observed step: "
         "the observed outcome can then move the action's probabilities. The strength says how much."
     )
 
@@ -218,12 +219,12 @@ def best_for_anyone_in_words(explanation: Explanation) -> str:
     >>> import tether
     >>> grid = tether.cases.grid_world()
     >>> sentence = best_for_anyone_in_words(tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=1).explain())
-    >>> print(sentence.partition("gives ")[2])
-    in this episode: danger: under 1 %; goal: 99 %; an expected return of 548.1.
+    >>> print(sentence.partition(", would ")[2])
+    have led to: danger: under 1 %; goal: 99 %; an expected return of 548.1.
     """
     plan = explanation.plan
     if explanation.optimal.changed is not None and not explanation.optimal.changed.any():
-        return "What is best for anyone in the model, without any limit, is what was done."
+        return "The model's usual advice, ignoring this episode, is what was done."
     ended = () if goes_on(plan.cf, explanation.outlook) else explanation.outcomes
     ends = sorted((one for one in ended if one.optimal > 1e-9), key=lambda one: -one.observed)
     parts = [f"{one.name}: {percent(one.optimal)}" for one in ends]
@@ -232,7 +233,7 @@ def best_for_anyone_in_words(explanation: Explanation) -> str:
         parts.append(f"an expected return of {value}")
     else:
         parts.append(f"a probability of {value} that {plan.objective.in_words}")
-    return f"What is best for anyone in the model, without any limit, gives in this episode: {'; '.join(parts)}."
+    return f"The model's usual advice, ignoring this episode, would have led to: {'; '.join(parts)}."
 
 
 def beyond_the_limits(explanation: Explanation, table: Sweep) -> list[str]:

@@ -71,7 +71,7 @@ class TypedExplanation(Tabular):
     ----------
     plan : TypedPlan
     certificate : TypedCertificate or None
-        What holds under other causal models; None if it was not asked for, and for a property.
+        What holds under other causal models; None if it was not asked for.
 
     Examples
     --------
@@ -216,7 +216,7 @@ class TypedExplanation(Tabular):
 
 def explain_typed(plan: TypedPlanRecord, certificate: bool = True) -> TypedExplanation:
     """A plan beside what happened."""
-    found = typed_certificate(plan) if certificate and plan.objective is None else None
+    found = typed_certificate(plan) if certificate else None
     return TypedExplanation(plan, found)
 
 

@@ -22,6 +22,7 @@ from tether.explanation.evidence import learned_sentences
 from tether.explanation.replay import Replay, of_hundred
 from tether.explanation.reviewing import outcome_noun, review_verdict, review_word
 from tether.explanation.sentences import disagreeing
+from tether.explanation.state_words import acting
 
 if TYPE_CHECKING:
     from tether.explanation.explain import Explanation
@@ -32,6 +33,9 @@ __all__ = ["Nouns", "Verdict", "Verdicts", "hindsight_in_words", "verdicts_of"]
 Name = Callable[[Any], str]
 
 _LUCK = "Mistake or luck?"
+
+_ALONE, _NO_FILE = r"(?<![-\w/=])", r"(?![-\w/=]|\.\w)"
+"""Before and after a word that is not part of an option, such as --step, or of the name of a file."""
 
 _LISTED = 3
 """How many changes the sentence about them lists."""
@@ -50,8 +54,8 @@ class Nouns(Displayed):
     --------
     >>> Nouns("patient", "hour")("Tied to this episode up to step 2, of 10 steps. It may end within the episode.")
     'Tied to this patient up to hour 2, of 10 hours. It may end within the episode.'
-    >>> Nouns(step="hour")("Later by a step.")
-    'Later by an hour.'
+    >>> Nouns(step="hour")("Later by a step. (On the command line: --step 4h.)")
+    'Later by an hour. (On the command line: --step 4h.)'
     """
 
     episode: str = "episode"
@@ -61,13 +65,14 @@ class Nouns(Displayed):
         if self.episode != "episode":
             which = r"\b(this|each|every|per|other|another|one) episode\b"
             text = re.sub(which, rf"\1 {self.episode}", text, flags=re.IGNORECASE)
-            text = re.sub(r"\bepisodes\b", f"{self.episode}s", text)
-            text = re.sub(r"\bEpisode(s?)\b", rf"{self.episode.capitalize()}\1", text)
+            text = re.sub(r"\b1 episode\b", f"1 {self.episode}", text)
+            text = re.sub(rf"{_ALONE}episodes{_NO_FILE}", f"{self.episode}s", text)
+            text = re.sub(rf"{_ALONE}Episode(s?){_NO_FILE}", rf"{self.episode.capitalize()}\1", text)
         if self.step != "step":
             article = "an" if self.step.startswith(("a", "e", "i", "o", "u", "hour")) else "a"
-            text = re.sub(r"\ba step\b", f"{article} {self.step}", text)
-            text = re.sub(r"\bstep(s?)\b", rf"{self.step}\1", text)
-            text = re.sub(r"\bStep(s?)\b", rf"{self.step.capitalize()}\1", text)
+            text = re.sub(rf"{_ALONE}a step\b", f"{article} {self.step}", text)
+            text = re.sub(rf"{_ALONE}step(s?){_NO_FILE}", rf"{self.step}\1", text)
+            text = re.sub(rf"{_ALONE}Step(s?){_NO_FILE}", rf"{self.step.capitalize()}\1", text)
         return text
 
 
@@ -170,7 +175,7 @@ def _foreseen(review: Review | None, name: Name) -> str:
         return f"{then} not known."
     worst = review.largest()
     if worst is not None:
-        return f"{then} yes, {name(worst.best)} instead of {name(worst.action)} at step {worst.t}."
+        return f"{then} yes, {acting(worst.best, name)} instead of {name(worst.action)} at step {worst.t}."
     if review.mistakes > rounding_of(review.expected, review.observed):
         return f"{then} the log does not show it."
     return f"{then} no."
@@ -214,7 +219,7 @@ def _changes(explanation: Explanation, replay: Replay, name: Name) -> str:
         when = f"at step {first}" if first == last else f"from step {first} to {last}"
         share = max(step.changed for step in steps)
         often = "" if share > 0.9995 else " if it is not over by then" if over else f" ({percent(share)})"
-        listed.append(f"{name(instead)}{'' if over else f' instead of {name(done)}'} {when}{often}")
+        listed.append(f"{acting(instead, name)}{'' if over else f' instead of {name(done)}'} {when}{often}")
     left = len(explanation.changes) - told
     more = f"; and changes at {counted(left, 'other step')}" if left else ""
     return f"With hindsight, the best change within the limits: {'; '.join(listed)}{more}."

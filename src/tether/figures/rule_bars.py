@@ -1,4 +1,4 @@
-"""Rules as bars: how many episodes each helps and harms, with the range under every causal model; before and after."""
+"""Rules as bars: how many episodes each helps and harms, with the range under every causal model."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from tether._foundation.words import cut, percents, shown
+from tether._foundation.words import cut, shown
 from tether.errors import QueryError
-from tether.figures.style import BAD, BLUE, GOOD, GREY, SMALL, axes, number_axis, styled
+from tether.figures.style import BAD, GOOD, GREY, SMALL, axes, number_axis, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["DrawnRule", "plot_before_after", "plot_rules"]
+__all__ = ["DrawnRule", "plot_rules"]
 
 _NAME = 60
 """Letters of a rule beside the figure."""
@@ -59,7 +59,7 @@ class DrawnRule(Protocol):
         ...
 
 
-def plot_rules(rules: Sequence[DrawnRule], ax: Axes | None = None) -> Axes:
+def plot_rules(rules: Sequence[DrawnRule], ax: Axes | None = None, episodes: str = "episodes") -> Axes:
     """Helped (to the right) and harmed (to the left) of each rule; lines are the range under every causal model.
 
     Examples
@@ -87,27 +87,5 @@ def plot_rules(rules: Sequence[DrawnRule], ax: Axes | None = None) -> Axes:
         ax.axvline(0.0, color=GREY, linewidth=0.7)
         ax.set_yticks(place, [cut(shown(str(one.rule)), _NAME) for one in rules], fontsize=SMALL)
         number_axis(ax.xaxis)
-        ax.set_xlabel("episodes: harmed (left), helped (right)")
-    return ax
-
-
-def plot_before_after(before: float, after: float, bad: str, ax: Axes | None = None) -> Axes:
-    """The chance of a bad end without a rule and with it, as two bars with their numbers.
-
-    Examples
-    --------
-    >>> from tether.figures.rule_bars import plot_before_after
-    >>> ax = plot_before_after(0.37, 0.26, "dead")
-    >>> [round(float(bar.get_width()), 2) for bar in ax.patches]
-    [0.37, 0.26]
-    """
-    with styled():
-        ax = axes(ax, (6.4, 1.3), grid="x")
-        ax.barh([1.0, 0.0], [before, after], 0.6, color=[GREY, BLUE])
-        for y, value, said in zip((1.0, 0.0), (before, after), percents(before, after), strict=True):
-            ax.text(value, y, f"  {said.removesuffix(' %')} of 100", va="center", fontsize=SMALL)
-        ax.set_xlim(0.0, max(1e-9, 1.6 * max(before, after)))
-        ax.set_yticks([1.0, 0.0], ["as usual", "with the rule"], fontsize=SMALL)
-        ax.set_xticks([])
-        ax.set_xlabel(f"episodes that end so: {cut(shown(bad), 40)}")
+        ax.set_xlabel(f"{episodes}: harmed (left), helped (right)")
     return ax

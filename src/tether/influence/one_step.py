@@ -23,11 +23,22 @@ from tether.conditioning.edited_rows import ObservedStep, nominal_start, spans
 from tether.conditioning.layers import Graph
 from tether.conditioning.on_demand import stretches
 from tether.errors import Problem, QueryError
+from tether.influence import own
 from tether.influence.own import InfluenceTest, RowOfStep
 from tether.model.form import Form, pair_states
 from tether.model.model_record import ModelRecord
 
-__all__ = ["Effective", "Influence", "Support", "TotalVariation", "distances", "effective", "make_influence", "tv"]
+__all__ = [
+    "Effective",
+    "GivenInfluence",
+    "Influence",
+    "Support",
+    "TotalVariation",
+    "distances",
+    "effective",
+    "make_influence",
+    "tv",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +70,8 @@ class Effective:
 
 
 Influence = Support | TotalVariation | Effective | InfluenceTest
+GivenInfluence = Influence | own.Influence | Flags
+"""What users may give: `make_influence` makes a test of it."""
 
 
 def shortest(eps: float) -> str:
@@ -146,8 +159,14 @@ def make_influence(influence: Any, mdp: ModelRecord | None = None) -> Influence:
         return Support()
     if isinstance(influence, InfluenceTest):
         return influence if mdp is None else influence.bound(mdp)
+    if influence is tv or influence is effective:
+        message = f"influence=tether.{influence.__name__} lacks its eps"
+        raise QueryError(Problem(message, fix="write tether.tv(0.5)"))
+    if own.is_given(influence):
+        return make_influence(InfluenceTest(influence), mdp)
     message = f"influence must be 'support', tether.tv(eps) or tether.effective(eps), not {influence!r}"
-    raise QueryError(Problem(message, value=influence, fix="a test of your own is a tether.InfluenceTest"))
+    fix = "a test of your own is a function f(p, observed, q), or a table of truth values"
+    raise QueryError(Problem(message, value=influence, fix=fix))
 
 
 def influenced_pairs(graph: Graph, t: int, influence: Influence) -> Ints:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -23,13 +23,63 @@ from tether.errors import Problem, QueryError
 from tether.model.form import pair_states
 from tether.model.model_record import ModelRecord
 
-__all__ = ["InfluenceTest", "TetherRule"]
+__all__ = ["Influence", "InfluenceTest", "Rule", "TetherRule"]
 
-TestOf = Callable[[Floats, int, Floats], Any]
-"""(p, observed, q) to True or False."""
+
+@runtime_checkable
+class Influence(Protocol):
+    """A function as a test of influence, ``influence=f``. `tether.InfluenceTest` gives it a name; or takes a table.
+
+    Examples
+    --------
+    >>> import tether
+    >>> def explains_it(p, observed, q):  # what happened is likelier than not
+    ...     return q[observed] > 0.5
+    >>> isinstance(explains_it, tether.Influence)
+    True
+    >>> grid = tether.cases.grid_world()
+    >>> tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=1, influence=explains_it)
+    <Plan: k = 6, m = 1, definition, explains_it: value -10.24, observed -897>
+    """
+
+    def __call__(self, p: Floats, observed: int, q: Floats, /) -> bool | np.bool_:
+        """Whether a pair with row ``q`` is influenced by the observed row ``p``, of which ``observed`` happened."""
+        ...
+
+
+@runtime_checkable
+class Rule(Protocol):
+    """A function that is a rule: ``rule=f``. `tether.TetherRule` gives it a name, or takes a table.
+
+    Examples
+    --------
+    >>> import tether
+    >>> def not_at_first(t, state, action):  # in the first two steps, only a longer tether allows a change
+    ...     return 5 if t < 2 else 1
+    >>> isinstance(not_at_first, tether.Rule)
+    True
+    >>> grid = tether.cases.grid_world()
+    >>> cf = tether.counterfactual(grid.mdp, grid.path)
+    >>> [round(cf.plan(k, m=2, rule=not_at_first).value, 1) for k in (1, 5)]
+    [-3.4, 4.2]
+    """
+
+    def __call__(self, t: int, state: Any, action: Any, /) -> int | np.integer[Any]:
+        """Return the smallest k, from 1, that allows an action in a state at a time."""
+        ...
+
 
 _FAR = 1 << 14
 """More than any horizon, as `tether.core.gather.FAR`."""
+
+
+def is_given(value: Any) -> bool:
+    """Whether a value can only be a test or a rule of one's own: a function, or a table.
+
+    >>> is_given(lambda t, state, action: 1), is_given("support"), is_given(int)
+    (True, False, False)
+    """
+    return (callable(value) and not isinstance(value, type)) or isinstance(value, np.ndarray)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

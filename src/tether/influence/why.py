@@ -98,7 +98,7 @@ class Why:
         if self.reason == "decided":
             return "the objective is decided in this state, and after that no influence is required."
         if self.reason == "end":
-            because = f"t + k = {self.t + self.k} is beyond the end of the path (T = {self.T}), influence is assumed"
+            because = f"t + k = {self.t + self.k} is beyond the end of the path (T = {self.T}), known ground is assumed"
         elif self.reason == "successor":
             because = f"it may lead to {name(self.successor)} at t = {self.t + 1}, where no allowed action is left"
         elif self.rule == "assured":
@@ -250,18 +250,18 @@ class _Inquiry:
 
 def _because_of_the_run(own: int, k: int, allowed: bool) -> str:
     if own == 1:
-        return "it counts as influenced, which ends any run of uninfluenced steps"
-    run = f"it makes {counted(own - 1, 'step')} in a row without influence"
+        return "it is known ground, which ends any run off it"
+    run = f"it makes {counted(own - 1, 'step')} in a row off known ground"
     return f"{run}, fewer than {k}" if allowed else run
 
 
 def _because_of_the_nearest(path: tuple[tuple[int, Any, Any], ...], name: Callable[[Any], str]) -> str:
     if not path:
-        return "no path from here is ever influenced again"
+        return "no path from here ever comes back to known ground"
     if len(path) == 1:
-        return "it counts as influenced itself"
+        return "it is known ground itself"
     way = ", then ".join(f"{name(a)} in {name(s)} at t = {t}" for t, s, a in path)
-    return f"the nearest influence is {counted(len(path), 'step')} away, through {way}"
+    return f"the nearest known ground is {counted(len(path), 'step')} away, through {way}"
 
 
 def _because_of_the_supports(own: int, T: int, rule: Rule) -> str:

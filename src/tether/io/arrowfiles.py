@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
+
 from tether._foundation.writing import written
 from tether.errors import FileError, Problem
 from tether.io.files import File, ends_of, file_error, name_of, read_bytes, too_large, unpacked_limit
@@ -72,8 +74,6 @@ def open_footer(file: File) -> Any:
 
 def parquet_pieces(file: File, rows: int) -> Iterator[Any]:
     """The tables of a Parquet file, up to ``rows`` rows each, without errors of pyarrow and with valid cells."""
-    import pyarrow as pa
-
     with open_footer(file) as opened:
         batches = opened.iter_batches(batch_size=rows, use_threads=opened.metadata.num_rows > _SMALL)
         while (batch := guarded(file, "a Parquet file", lambda: next(batches, None))) is not None:
@@ -99,7 +99,6 @@ def _read_batches(file: File, data: bytes, limit: int) -> Any:
     A batch is validated before anything else is asked of it: even its size, if its data is damaged, can end the process
     with a segmentation fault.
     """
-    import pyarrow as pa
     from pyarrow import ipc
 
     if data.startswith(b"ARROW1"):
@@ -124,8 +123,6 @@ def _valid(data: Any) -> Any:
 
 def guarded(file: File, what: str, read: Callable[[], Any]) -> Any:
     """Arrow's errors as ours."""
-    import pyarrow as pa
-
     try:
         return read()
     except FileError:
@@ -142,8 +139,6 @@ def damaged(file: File, what: str, error: BaseException) -> FileError:
 
 def label_column(labels: Names, noun: str, file: File, kind: str) -> Any:
     """Names as an Arrow column: whole numbers, or otherwise text, if each can be recognised when it is read."""
-    import pyarrow as pa
-
     if are_whole(labels):
         return pa.array(list(labels), pa.int64())
     return pa.array(texts_of(labels, noun, name_of(file), trimmed=kind in ("csv", "tsv")), pa.string())
@@ -151,7 +146,6 @@ def label_column(labels: Names, noun: str, file: File, kind: str) -> Any:
 
 def write_arrow(table: Any, file: File, kind: str) -> None:
     """Write an Arrow table as CSV, TSV, Parquet or Arrow; text is compressed if the name ends in ``.gz``."""
-    import pyarrow as pa
     from pyarrow import csv, ipc, parquet
 
     if kind == "xlsx":

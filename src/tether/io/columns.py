@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from tether._foundation.problems import Complaints, Located, Source, common_length
 from tether._foundation.words import counted
 from tether.errors import FileError, ModelError, Problem, QueryError
 from tether.io.arrowfiles import open_arrow, open_parquet
-from tether.io.checkedstream import changed
 from tether.io.delimited import Text, read_text, scan, table_as_text, table_of_text
-from tether.io.files import File, file_error, name_of
+from tether.io.files import File, changed, file_error, name_of, table_kind, unknown_table
 from tether.io.spreadsheets import Sheet, open_sheet
 from tether.io.values import (
     cut_repr,
@@ -33,7 +32,6 @@ from tether.model.encode import Coded
 from tether.model.names import plain
 
 __all__ = [
-    "TABLES",
     "Columns",
     "TextTable",
     "collected",
@@ -41,23 +39,9 @@ __all__ = [
     "frame_names",
     "frame_to_arrow",
     "read_columns",
-    "table_kind",
 ]
 
 Array = np.ndarray[Any, Any]
-
-TABLES = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".xlsx": "xlsx",
-    ".xlsm": "xlsx",
-}
-"""The kind of table behind each suffix; CSV and TSV may also be compressed (``.csv.gz``)."""
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -112,22 +96,6 @@ class TextTable(NamedTuple):
     table: Any
     source: Source
     texts: frozenset[str] = frozenset()
-
-
-def table_kind(file: File) -> str | None:
-    """``csv``, ``tsv``, ``parquet``, ``arrow`` or ``xlsx`` by the file's suffix; None for another."""
-    path = Path(name_of(file))
-    if path.suffix.lower() == ".gz":
-        kind = TABLES.get(Path(path.stem).suffix.lower())
-        return kind if kind in ("csv", "tsv") else None
-    return TABLES.get(path.suffix.lower())
-
-
-def unknown_table(file: File) -> FileError:
-    """The error for a file name without a known suffix."""
-    return file_error(
-        file, Problem("the name does not say what table this is", expectation=f"one of {', '.join(TABLES)}")
-    )
 
 
 def read_columns(
@@ -293,8 +261,6 @@ def _letters(name: str) -> str:
 
 def _of_text(text: Text, plan: _Plan) -> Columns:
     """Numbers as Arrow reads them; if a cell is not a number, all cells as text, to find it."""
-    import pyarrow as pa
-
     complaints = Complaints(Source(text.file, lambda: scan(text).lines))
     chosen = plan.choose(text.names, complaints)
     types = {i: pa.string() if name in plan.text else pa.float64() for name, i in chosen.items()}
@@ -413,8 +379,6 @@ def frame_names(frame: Any) -> list[Any] | None:
 
 def frame_to_arrow(frame: Any, some: list[Any] | None, error: Located) -> Any:
     """An Arrow table of some columns, or of all; None if Arrow has no type for their contents."""
-    import pyarrow as pa
-
     try:
         if some is not None:
             frame = frame.select(some) if isinstance(frame, pa.Table | pa.RecordBatch) else frame[some]

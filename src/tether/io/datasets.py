@@ -33,8 +33,9 @@ def from_dataset(dataset: Any) -> Episodes:
     Returns
     -------
     Episodes
-        The reward of a step is that of its own action. The outcome of an episode is "terminated" or "truncated". Where
-        the dataset does not have the last observation (d3rlpy), the last outcome is not recorded.
+        The reward of a step is that of its own action. The outcome of an episode that was ended is "terminated" (in a
+        learned model, the state to which its last action leads); one that was only cut off, "truncated", has none.
+        Where the dataset does not have the last observation (d3rlpy), the last outcome is not recorded.
 
     Examples
     --------
@@ -83,7 +84,7 @@ def _add(columns: dict[str, list[Any]], one: _Recorded) -> None:
     for t, state in enumerate(states):
         acts = t < len(actions)
         row = one.name, t, state, actions[t] if acts else None, rewards[t] if acts else None
-        for name, value in zip(columns, (*row, "terminated" if one.terminated else "truncated"), strict=True):
+        for name, value in zip(columns, (*row, "terminated" if one.terminated else None), strict=True):
             columns[name].append(value)
 
 

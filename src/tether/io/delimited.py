@@ -2,7 +2,7 @@
 
 Arrow reads the text, at full speed, and a large one directly from its file. Only if something is wrong, the text is
 read again, record by record, to find the lines: a quoted field may contain line breaks, so the line of a row is not
-its number.
+its number. A text larger than memory comes in pieces of whole records, each of which knows its first line.
 """
 
 from __future__ import annotations
@@ -11,20 +11,32 @@ import codecs
 import csv
 import os
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import csv as arrow_csv
 
 from tether._foundation.arrays import Ints
 from tether._foundation.problems import LIMIT, Complaints
 from tether._foundation.words import counted
 from tether.errors import FileError, Problem
-from tether.io.checkedstream import opened_text
-from tether.io.files import File, check_text, checked_text, file_error, lines_of, name_of, opened_bytes
+from tether.io.files import File, check_text, checked_text, file_error, lines_of, name_of, opened_bytes, opened_text
 
-__all__ = ["BLOCK", "RecordScan", "Text", "header_of", "read_text", "scan", "table_as_text", "table_of_text"]
+__all__ = [
+    "BLOCK",
+    "RecordScan",
+    "Text",
+    "cells_of",
+    "header_of",
+    "read_text",
+    "scan",
+    "table_as_text",
+    "table_of_text",
+    "text_pieces",
+]
 
 BLOCK = 1 << 24
 """How many bytes are read at once; no record is longer."""
@@ -141,8 +153,6 @@ def table_of_text(text: Text, chosen: dict[int, Any]) -> tuple[Any, bool]:
 
     Records with the wrong number of fields are left out. Columns are named by position.
     """
-    import pyarrow as pa
-
     if text.data is None:
         return _table_of_file(text, chosen)
     body = pa.py_buffer(text.data).slice(text.start) if text.start < len(text.data) else pa.py_buffer(b"\n")
@@ -158,8 +168,6 @@ def _table_of_file(text: Text, chosen: dict[int, Any]) -> tuple[Any, bool]:
     Few texts have quotes, line breaks in a field, or records of megabytes. So the first try ignores these; if it meets
     one, the text is read again.
     """
-    import pyarrow as pa
-
     try:
         table, is_suspect, quotes = _table_of_pieces(text, chosen, False, PIECE)
     except (pa.ArrowException, OSError):
@@ -171,8 +179,6 @@ def _table_of_file(text: Text, chosen: dict[int, Any]) -> tuple[Any, bool]:
 
 def _table_of_pieces(text: Text, chosen: dict[int, Any], has_quotes: bool, block: int) -> tuple[Any, bool, int]:
     """The result of `_parsed` for a file, and how many quotes it has."""
-    import pyarrow as pa
-
     with opened_text(text.file, text.start, text.max_unpacked, quotes_expected=has_quotes) as stream:
         try:
             with pa.PythonFile(stream, "r") as source:
@@ -186,8 +192,6 @@ def _parsed(
     source: Any, text: Text, chosen: dict[int, Any], has_quotes: bool, block: int, use_threads: bool
 ) -> tuple[Any, bool]:
     """What Arrow reads, and whether it left out records with the wrong number of fields."""
-    from pyarrow import csv as arrow_csv
-
     left_out = False
 
     def skip(_: Any) -> str:
@@ -217,8 +221,6 @@ def _parsed(
 
 def table_as_text(text: Text, chosen: Sequence[int], complaints: Complaints) -> tuple[Any, bool]:
     """The chosen columns as text, as `table_of_text` returns them; if even that fails, all problems are raised."""
-    import pyarrow as pa
-
     try:
         return table_of_text(text, dict.fromkeys(chosen, pa.string()))
     except (pa.ArrowException, OSError) as error:
@@ -292,3 +294,71 @@ def _wrong(record: list[str], n_fields: int) -> str | None:
 def _miscounted(found: int, n_fields: int) -> str:
     names = counted(n_fields, "name")
     return f"{counted(found, 'field')}, but the header has {names}; a field that holds the separator must be quoted"
+
+
+def text_pieces(
+    file: File,
+    wanted: Sequence[str],
+    delimiter: str | None,
+    noted: Callable[[bytes], Any] = lambda _: None,
+    block: int = BLOCK,
+) -> Iterator[Text]:
+    """A text in pieces of whole records, in order; ``noted`` gets all its bytes, to hash them.
+
+    ``wanted`` are columns that should be there, as for `tether.io.delimited.read_text`.
+    """
+    name, header, rest, line = name_of(file), None, b"", 1
+    with opened_bytes(file, in_pieces=True) as stream:
+        while True:
+            read = stream.read(block)
+            noted(read)
+            data = rest + read
+            if header is None and len(read) == block and not _last_record(data):
+                rest = _not_too_long(name, data, line, block)
+                continue
+            if header is None:
+                data = data.removeprefix(codecs.BOM_UTF8)
+                check_text(name, data[: _last_record(data)] if read else data)
+                header = header_of(name, data, wanted, delimiter)
+                data, line = data[header.start :], header.first_line
+            cut = _last_record(data) if len(read) == block else len(data)
+            if cut == 0 and len(read) == block:
+                rest = _not_too_long(name, data, line, block)
+                continue
+            piece, rest = data[:cut], data[cut:]
+            check_text(name, piece, line)
+            if piece:
+                yield header._replace(data=piece, start=0, first_line=line)
+            line += piece.count(b"\n")
+            if len(read) < block:
+                return
+
+
+def _not_too_long(name: str, data: bytes, line: int, block: int) -> bytes:
+    if len(data) > 4 * block:
+        what = f"a record of more than {len(data) >> 20} MB"
+        fix = 'is a quote (") never closed, or has the file no line ends?'
+        raise file_error(name, Problem(what, fix=fix), line)
+    return data
+
+
+def _last_record(data: bytes) -> int:
+    """Where the last record that is complete ends: after a line break outside of quotes; 0 where there is none."""
+    if data.find(b'"') < 0:
+        return data.rfind(b"\n") + 1
+    signs = np.frombuffer(data, np.uint8)
+    quotes, breaks = np.flatnonzero(signs == ord('"')), np.flatnonzero(signs == ord("\n"))
+    outside = breaks[np.searchsorted(quotes, breaks) % 2 == 0]
+    return int(outside[-1]) + 1 if outside.size else 0
+
+
+def cells_of(text: Text, columns: Sequence[str]) -> Any:
+    """Some columns of a piece, by name, every cell as text; records with too many or too few fields are an error."""
+    places = [i for i, name in enumerate(text.names) if name in columns]
+    complaints = Complaints(text.file)
+    table, is_suspect = table_as_text(text, places, complaints)
+    if is_suspect:
+        records = scan(text)
+        complaints.add_lines(records.wrong, records.total)
+        complaints.raise_any()
+    return table.rename_columns([text.names[i] for i in places])

@@ -46,7 +46,7 @@ def case_names() -> tuple[str, ...]:
 
     Examples
     --------
-    >>> from tether.io.sources import case_names
+    >>> from tether.io.embedded import case_names
     >>> case_names()[:4]
     ('ward', 'toy', 'twelve-states', 'grid-world')
     """
@@ -63,7 +63,7 @@ def open_case(source: str) -> tuple[Case, Path]:
 
     Examples
     --------
-    >>> from tether.io.sources import open_case
+    >>> from tether.io.embedded import open_case
     >>> case, path = open_case("case:sepsis-suboptimal")
     >>> case, path == case.paths["suboptimal"]
     (<Case sepsis: 1,440 states, 8 actions; paths catastrophic, suboptimal>, True)

@@ -19,7 +19,8 @@ from tether._foundation.arrays import Floats, Ints
 from tether._foundation.problems import Complaints
 from tether._foundation.words import counted
 from tether.errors import FileError, Problem, QueryError
-from tether.io.plaintext import File, add_each, quoted
+from tether.io.files import File
+from tether.io.plaintext import quoted
 from tether.mdp import MDP
 from tether.model.form import ROUNDED
 from tether.model.from_table import form_from_codes
@@ -94,7 +95,7 @@ def sort_transitions(
             f"{line[before]:,}; a choice has one name, on each of its lines"
         )
 
-    add_each(complaints, np.flatnonzero(label != label[first][pair]), line, two_labels)
+    complaints.add_each(np.flatnonzero(label != label[first][pair]), two_labels, lines=line)
     label = label[first]
     new_row = new_pair | _changes(next_state)
     if not new_row.all():
@@ -128,7 +129,7 @@ def check_rows(rows: SortedTransitions, complaints: Complaints, tolerance: float
         return Problem(text, value=float(sums[pair]), fix=fix, argument="tolerance")
 
     bad = np.flatnonzero(~(np.abs(sums - 1.0) <= tolerance))
-    add_each(complaints, bad, rows.line[rows.first], wrong_sum)
+    complaints.add_each(bad, wrong_sum, lines=rows.line[rows.first])
 
 
 def check_size(n_states: int, rows: SortedTransitions, complaints: Complaints, line: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Reading files: their bytes, unpacked up to a limit, and whether they are valid text."""
+"""Reading files: their bytes, unpacked up to a limit, and whether they are valid text; large ones piece by piece."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from tether._foundation.problems import FEW, Complaints, Source
@@ -18,8 +19,11 @@ from tether.errors import FileError, Problem, QueryError
 
 __all__ = [
     "ARCHIVE_END",
+    "TABLES",
     "VARIABLE",
+    "CheckedStream",
     "File",
+    "changed",
     "check_archive",
     "check_text",
     "checked_text",
@@ -28,12 +32,28 @@ __all__ = [
     "lines_of",
     "name_of",
     "opened_bytes",
+    "opened_text",
     "read_bytes",
+    "table_kind",
     "too_large",
+    "unknown_table",
     "unpacked_limit",
 ]
 
 File = str | os.PathLike[str]
+
+TABLES = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".xlsx": "xlsx",
+    ".xlsm": "xlsx",
+}
+"""The kind of table behind each suffix; CSV and TSV may also be compressed (``.csv.gz``)."""
 
 _BLOCK = 1 << 24
 
@@ -72,6 +92,22 @@ def name_of(file: File) -> str:
 def file_error(file: File, what: str | Problem, line: int | None = None) -> FileError:
     """One thing that is wrong with a file."""
     return FileError(Source(name_of(file)).located(what if isinstance(what, Problem) else Problem(what), line=line))
+
+
+def table_kind(file: File) -> str | None:
+    """``csv``, ``tsv``, ``parquet``, ``arrow`` or ``xlsx`` by the file's suffix; None for another."""
+    path = Path(name_of(file))
+    if path.suffix.lower() == ".gz":
+        kind = TABLES.get(Path(path.stem).suffix.lower())
+        return kind if kind in ("csv", "tsv") else None
+    return TABLES.get(path.suffix.lower())
+
+
+def unknown_table(file: File) -> FileError:
+    """The error for a file name without a known suffix."""
+    return file_error(
+        file, Problem("the name does not say what table this is", expectation=f"one of {', '.join(TABLES)}")
+    )
 
 
 def unpacked_limit(size: int, given: int | str | None = None, *, in_pieces: bool = False) -> int:
@@ -235,3 +271,71 @@ def _is_utf8(data: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def changed(name: str) -> FileError:
+    """The error for a file that has changed when it is read a second time."""
+    return file_error(name, Problem("the file was changed while it was read", fix="read it again"))
+
+
+@contextmanager
+def opened_text(
+    name: str, start: int, max_unpacked: int | str | None = None, quotes_expected: bool = True
+) -> Iterator[CheckedStream]:
+    """A text from some byte on; a byte-order mark at its beginning is not counted."""
+    with opened_bytes(name, max_unpacked) as stream:
+        first = stream.read(len(codecs.BOM_UTF8) + start).removeprefix(codecs.BOM_UTF8)[start:]
+        yield CheckedStream(name, stream, first, max_unpacked, quotes_expected)
+
+
+class CheckedStream:
+    """The stream that Arrow reads. It ends early at anything that is not text; `raise_any` then raises the reason.
+
+    ``quotes`` counts the quotes so far. If none are expected, the first ones end the text.
+    """
+
+    closed = False
+
+    def __init__(
+        self, name: str, stream: BinaryIO, first: bytes, max_unpacked: int | str | None, quotes_expected: bool
+    ) -> None:
+        self.quotes = 0
+        self._name, self._stream, self._max_unpacked = name, stream, max_unpacked
+        self._quotes_expected = quotes_expected
+        self._unread = first
+        self._error: Exception | None = None
+
+    def read(self, size: int) -> bytes:
+        """The next bytes; none at the end and after any problem: Arrow must not see our errors."""
+        if self._error is not None or (self.quotes and not self._quotes_expected):
+            return b""
+        try:
+            piece = self._next(size)
+        except Exception as error:
+            self._error = error
+            return b""
+        if piece.find(b'"') >= 0:  # finding is faster than counting
+            self.quotes += piece.count(b'"')
+            return piece if self._quotes_expected else b""
+        return piece
+
+    def _next(self, size: int) -> bytes:
+        """Whole characters without NUL; an incomplete last one waits for the next piece."""
+        read = self._stream.read(size - len(self._unread))
+        piece = self._unread + read if self._unread else read
+        if b"\0" in piece:
+            raise UnicodeError("a NUL byte")
+        used = len(piece) if piece.isascii() else codecs.utf_8_decode(piece, "strict", not read)[1]
+        self._unread = piece[used:]
+        return piece[:used]
+
+    def raise_any(self) -> None:
+        """Raise the problem that ended the text early, if any."""
+        if isinstance(self._error, UnicodeError):
+            checked_text(self._name, self._max_unpacked)  # raises an error with every line that is not text
+            raise changed(self._name)
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        """Does nothing: the opener of the file closes it."""

@@ -8,17 +8,15 @@ twin named ``(s, "end")``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tether.errors import Problem, QueryError
 from tether.mdp import MDP
-from tether.observation.path import Path
-from tether.plan.policy import make_policy
 
-__all__ = ["from_gymnasium", "record"]
+__all__ = ["from_gymnasium", "table_of"]
 
 _FORM = "{state: {action: [(probability, next_state, reward, terminated), …]}}"
 
@@ -85,98 +83,6 @@ def from_gymnasium(env: Any) -> MDP:
     return mdp.with_labels(marked, good=[*marked.keys() & {"goal"}], bad=[*marked.keys() & {"hole"}])
 
 
-def record(
-    env: Any,
-    policy: Any = "random",
-    *,
-    mdp: MDP | None = None,
-    seed: int | None = None,
-    max_steps: int | None = None,
-) -> Path:
-    """Play one episode of a Gymnasium environment: what happened, with the rewards of the environment.
-
-    Parameters
-    ----------
-    env : gymnasium.Env
-        With a table of transitions, as for `from_gymnasium`.
-    policy : "random", "optimal", callable, mapping or array
-        As in `tether.MDP.simulate`, by the names in the model. "optimal" is the best for the largest number of steps
-        that may be played: ``max_steps``, or the limit of the environment.
-    mdp : MDP, optional
-        The model, if its states or actions have other names (`tether.MDP.with_names`); by default
-        ``from_gymnasium(env)``.
-    seed : int, optional
-        For ``env.reset``, and for the actions of a random policy.
-    max_steps : int, optional
-        When to stop at the latest; by default the episode is played until the environment ends it.
-
-    Returns
-    -------
-    Path
-        With the rewards of the environment. In the model, rewards of the same transition are averaged.
-
-    Examples
-    --------
-    >>> import gymnasium, tether
-    >>> env = gymnasium.make("CliffWalking-v1", is_slippery=True)
-    >>> path = tether.io.record(env, lambda state: 0 if state == 36 else 1, seed=1, max_steps=4)
-    >>> path.T, len(path.rewards)
-    (4, 4)
-    """
-    table = from_gymnasium(env)
-    names = table if mdp is None else mdp
-    if (names.n_states, names.n_actions) != (table.n_states, table.n_actions):
-        raise QueryError(f"mdp= is not the model of this environment: expected {table!r}, not {names!r}")
-    if not (max_steps is None or (isinstance(max_steps, int) and max_steps > 0)):
-        raise QueryError(Problem(f"max_steps must be a whole number from 1, not {max_steps!r}", value=max_steps))
-    choose = _chooser(policy, names, seed, max_steps or _longest(env))
-    state, _ = env.reset(seed=seed)
-    states = [_state(table, names, state, ended=False)]
-    actions: list[Any] = []
-    rewards: list[float] = []
-    over = False
-    while not over and (max_steps is None or len(actions) < max_steps):
-        a = choose(len(actions), states[-1])
-        state, reward, ended, cut_off, _ = env.step(table.actions[a])
-        states.append(_state(table, names, state, ended=bool(ended)))
-        actions.append(names.actions[a])
-        rewards.append(float(reward))
-        over = bool(ended or cut_off)
-    return Path(states, actions, rewards)
-
-
-def _chooser(policy: Any, mdp: MDP, seed: int | None, steps: int | None) -> Callable[[int, Any], int]:
-    """The index of the action at a time in a state; ``steps``: how many are played at most, where that is known."""
-    rng = np.random.default_rng(seed)
-    if isinstance(policy, str) and policy == "random":
-        return lambda _t, _state: int(rng.integers(mdp.n_actions))
-    if isinstance(policy, str) and policy == "optimal" and steps is None:
-        raise QueryError("for how many steps is the policy to be the best? Give max_steps=")
-    made = make_policy(mdp, policy, steps or 1)
-
-    def choose(t: int, state: Any) -> int:
-        pairs, chances = zip(*made(t, mdp.state_index(state)), strict=True)
-        pair = pairs[0] if len(pairs) == 1 else rng.choice(pairs, p=np.array(chances) / sum(chances))
-        return int(mdp.form.pair_action[int(pair)])
-
-    return choose
-
-
-def _longest(env: Any) -> int | None:
-    """After how many steps the environment ends an episode, where it says so."""
-    return getattr(getattr(env, "spec", None), "max_episode_steps", None)
-
-
-def _state(table: MDP, names: MDP, state: Any, *, ended: bool) -> Any:
-    """A state of the environment as the model names it; where an episode ends, it may be a twin."""
-    state = _plain(state)
-    s = table.states.find((state, "end")) if ended else -1
-    s = table.states.find(state) if s < 0 else s
-    if s < 0:
-        raise QueryError(Problem(f"the environment came to a state that is not in its table: {state!r}", state))
-    return names.states[s]
-
-
 def _marked(env: Any, states: list[Any], twins: set[Any]) -> dict[str, list[Any]]:
     """Labels ``goal`` and ``hole`` of a map with a letter per state, as FrozenLake's: ``SFFH…G``."""
     letters = np.asarray(getattr(getattr(env, "unwrapped", env), "desc", b"")).reshape(-1)
@@ -200,13 +106,18 @@ def _table(env: Any) -> tuple[Any, str]:
         raise QueryError(f"expected an environment, not its name: gymnasium.make({env!r})")
     spec = getattr(env, "spec", None)
     name = getattr(spec, "id", None) or type(env).__name__
-    table = getattr(getattr(env, "unwrapped", env), "P", None)
-    if not isinstance(table, Mapping | list | tuple):
-        raise QueryError(
-            f"{name} has no table of transitions (unwrapped.P), as FrozenLake-v1 or Taxi-v4 has; expected an "
-            f"environment with one, or a table P = {_FORM}"
-        )
+    table = table_of(env)
+    if table is None:
+        what = f"{name} has no table of transitions (unwrapped.P), as FrozenLake-v1 or Taxi-v4 has"
+        fix = "record episodes with tether.io.record(env, n=1000), and learn a model: tether.learn(episodes)"
+        raise QueryError(Problem(what, expectation=f"an environment with one, or a table P = {_FORM}", fix=fix))
     return table, f"{name}: P"
+
+
+def table_of(env: Any) -> Any:
+    """The table of transitions of an environment; None without."""
+    table = getattr(getattr(env, "unwrapped", env), "P", None)
+    return table if isinstance(table, Mapping | list | tuple) else None
 
 
 def _items(table: Any, where: str) -> Iterator[tuple[Any, Any]]:

@@ -23,15 +23,16 @@ from tether._foundation.arrays import Floats, Ints
 from tether._foundation.writing import written
 from tether.conditioning.layers import expand
 from tether.errors import FileError, Problem, QueryError
-from tether.io.export import distinct_names, spelled
+from tether.io.plaintext import spelled
 from tether.io.prism.prism_writer import action_names
+from tether.model.as_stormpy import distinct_names
 from tether.observation.changes import is_change
 from tether.plan.objective import asked
 from tether.plan.tether_record import tether
 
 if TYPE_CHECKING:
     from tether.influence.kappa import Thresholds
-    from tether.influence.rules import Rule
+    from tether.influence.rules import GivenRule as Rule
     from tether.plan.robust_record import RobustRecord
 
 __all__ = ["IntervalModel", "write_intervals"]

@@ -10,7 +10,6 @@ from typing import Any
 from tether._foundation.arrays import Ints
 from tether._foundation.problems import Source
 from tether.errors import Problem
-from tether.io.logs import read_words
 from tether.io.names_as_text import find_index
 from tether.model.names import Names
 from tether.observation.arrange import episode_rows
@@ -43,5 +42,7 @@ class LogPlaces:
 
     @cached_property
     def _found(self) -> tuple[Source, Names, Ints, Ints]:
+        from tether.io.logs import read_words
+
         values, found = read_words(self.log, source=self._source, **self.reading)
         return found.source, *episode_rows(values, found)

@@ -15,20 +15,21 @@ from itertools import zip_longest
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from tether._foundation.arrays import Ints
+from tether._foundation.arrays import Ints, spans, starts
 from tether._foundation.problems import Complaints, Source
 from tether.errors import FileError, PathError, Problem, TetherError
 from tether.io.arrowfiles import label_column, write_arrow
-from tether.io.columns import Columns, columns_of, read_columns, table_kind, unknown_table
-from tether.io.files import File
+from tether.io.columns import Columns, columns_of, read_columns
+from tether.io.files import File, table_kind, unknown_table
 from tether.io.logshapes import OPTIONAL, LogShape, are_timestamps, make_shape
 from tether.io.names_as_text import find_index
 from tether.io.values import DECIMAL_COMMA
 from tether.io.writtenlogs import as_expected, fold_names
 from tether.mdp import MDP
 from tether.model.encode import Coded, coded
-from tether.model.names import Names, make_names, plain
+from tether.model.names import Names, names_in_use, plain
 from tether.observation.arrange import ByRow, arrange_log, arrange_sound
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path
@@ -155,37 +156,18 @@ class Sound:
         if not self.broken:
             return log
         kept = np.flatnonzero(np.diff(log.start) > 0)
-        (ids, _), (actions, (action,)) = _used(log.ids, kept), _used(log.actions, log.action)
-        states, (state, after) = _used(log.states, log.state, log.next_state)
+        (ids, _), (actions, (action,)) = names_in_use(log.ids, kept), names_in_use(log.actions, log.action)
+        states, (state, after) = names_in_use(log.states, log.state, log.next_state)
         start = np.append(log.start[kept], log.start[-1:])
         changed = replace(log, ids=ids, states=states, actions=actions, start=start)
         changed = replace(changed, state=state, action=action, next_state=after)
         if log.outcomes is None or log.outcome is None:
             return changed
-        outcomes, (outcome,) = _used(log.outcomes, log.outcome[kept])
+        outcomes, (outcome,) = names_in_use(log.outcomes, log.outcome[kept])
         return replace(changed, outcomes=outcomes, outcome=outcome)
 
 
-def _used(names: Names, *codes: Ints) -> tuple[Names, list[Ints]]:
-    """The names that occur, and the codes in these; -1 stays -1."""
-    used = np.unique(np.concatenate([one[one >= 0] for one in codes]))
-    at = np.full(len(names) + 1, -1, dtype=np.int64)
-    at[used] = np.arange(used.size)
-    return make_names([names[int(i)] for i in used], None, "name"), [at[one] for one in codes]
-
-
-def read_sound_episodes(
-    log: Any,
-    *,
-    columns: Mapping[str, str | Sequence[str]] | None = None,
-    time: str | None = None,
-    step: float | str | timedelta | None = None,
-    kind: str | None = None,
-    max_unpacked: int | str | None = None,
-    source: Source | None = None,
-    fold_case: bool = False,
-    **written: Any,
-) -> Sound:
+def read_sound_episodes(log: Any, *, source: Source | None = None, fold_case: bool = False, **reading: Any) -> Sound:
     r"""Read episodes as `read_episodes` does; a problem of one episode is recorded, and is not an error.
 
     A problem of the log as a whole (a missing column, a line with too few cells) is still an error. ``source`` says
@@ -199,16 +181,14 @@ def read_sound_episodes(
     >>> found.episodes[1], found.broken[1].message
     (<Path: 1 step, 'a' –'go'→ 'b'>, 'row 3: episode 2: t = 0 is given twice (first in row 2)')
     """
-    given: dict[str, Any] = {"columns": columns, "time": time, "step": step, "kind": kind, "max_unpacked": max_unpacked}
-    given |= written
     try:
-        return Sound(read_episodes(log, fold_case=fold_case, **given), {}, [])
+        return Sound(read_episodes(log, fold_case=fold_case, **reading), {}, [])
     except (FileError, PathError) as error:
         if any(one.argument in _WRITTEN for one in error.problems):  # it is about the log as a whole
             raise
         wrong = error
     try:
-        values, found = read_words(log, source=source, **given)
+        values, found = read_words(log, source=source, **reading)
     except (FileError, PathError):
         raise wrong from None
     steps, broken, alone = arrange_sound(values, found)
@@ -372,14 +352,11 @@ def _meant(column: Coded, names: Names, noun: str, complaints: Complaints) -> Co
 
 def _table(log: Episodes, file: File, kind: str) -> Any:
     """One row per step, and one for each last state that is known."""
-    import pyarrow as pa
-
     last = log.next_state[log.start[1:] - 1]
     ended = last >= 0
     lengths = np.diff(log.start) + ended
-    first = np.cumsum(lengths) - lengths
-    owner = np.repeat(np.arange(lengths.size), lengths)
-    t = np.arange(owner.size) - first[owner]
+    first = starts(lengths)[:-1]
+    owner, t = spans(np.zeros_like(lengths), lengths)
     final = (first + lengths - 1)[ended]
     step = np.ones(owner.size, dtype=bool)
     step[final] = False
@@ -409,6 +386,4 @@ def _labels(labels: Names, noun: str, file: File, kind: str) -> Any:
 
 
 def _or_null(codes: Ints) -> Any:
-    import pyarrow as pa
-
     return pa.array(codes, mask=codes < 0)

@@ -11,12 +11,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from tether.errors import ModelError, Problem
 from tether.io.arrowfiles import label_column, write_arrow
-from tether.io.columns import Columns, columns_of, read_columns, table_kind, unknown_table
-from tether.io.files import File, file_error
-from tether.io.finding import word_to_label
+from tether.io.columns import Columns, columns_of, read_columns
+from tether.io.files import File, file_error, table_kind, unknown_table
+from tether.io.names_as_text import word_to_label
 from tether.mdp import MDP
 from tether.model.encode import Coded
 from tether.model.form import TOLERANCE, all_pair_states
@@ -181,8 +182,6 @@ def _like(read: Columns, terminal: Any) -> Any:
 
 
 def _arrow(mdp: MDP, file: File, kind: str) -> Any:
-    import pyarrow as pa
-
     form = mdp.form
     lengths = np.diff(form.row_start)
     states = label_column(mdp.states, "state", file, kind)

@@ -1,4 +1,9 @@
-"""Opening the model or the path that a source names."""
+"""What may stand for a model or a path where only text can be given: on a command line, in a settings file.
+
+A model is a file, also one that `MDP.save` wrote, an embedded case (``case:sepsis``), or an environment of Gymnasium
+(``gym:FrozenLake-v1``). A path is a file, an episode of a log (``log.csv#17``), or a path of a case
+(``case:sepsis-suboptimal``).
+"""
 
 from __future__ import annotations
 
@@ -43,7 +48,7 @@ def open_model(source: str | os.PathLike[str], **options: Any) -> MDP:
 
     Examples
     --------
-    >>> from tether.io.sources import open_model
+    >>> from tether.io import open_model
     >>> open_model("case:grid-world")
     <MDP: 16 states, 4 actions, 64 pairs, 220 transitions>
     """
@@ -76,7 +81,7 @@ def open_path(source: str | os.PathLike[str], mdp: MDP | None = None, **options:
 
     Examples
     --------
-    >>> from tether.io.sources import open_path
+    >>> from tether.io import open_path
     >>> open_path("case:toy")
     <Path: 4 steps, 's0' –'a0'→ 's2' –'a0'→ 's5' –'a0'→ 's7' –'a0'→ 's7'>
     """

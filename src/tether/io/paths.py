@@ -20,8 +20,8 @@ from tether._foundation.problems import Complaints, Source
 from tether._foundation.words import counted
 from tether._foundation.writing import written
 from tether.errors import PathError, Problem, QueryError
-from tether.io.columns import TABLES, Columns, read_columns, table_kind, unknown_column
-from tether.io.files import File, checked_text, ends_of, file_error, name_of
+from tether.io.columns import Columns, read_columns, unknown_column
+from tether.io.files import TABLES, File, checked_text, ends_of, file_error, name_of, table_kind
 from tether.io.logshapes import LogShape, make_shape
 from tether.io.names_as_text import find_index, text_of, texts_of
 from tether.io.prism.traces import is_trace, read_trace

@@ -1,21 +1,34 @@
-"""Reading text files of other tools with care: files that cannot be opened, numbers that are none."""
+"""Text files of other tools: numbers that are none, and names, numbers and rewards as these tools can read them."""
 
 from __future__ import annotations
 
 import math
+import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import TextIO
 
-from tether._foundation.arrays import Ints
-from tether._foundation.problems import Complaints, raise_all
-from tether._foundation.words import cut
-from tether.errors import Problem
-from tether.io.files import File, checked_text, opened_bytes
+import numpy as np
 
-__all__ = ["File", "add_each", "numbered", "opened_lines", "parsed_number", "quoted", "raise_all", "whole"]
+from tether._foundation.arrays import Floats
+from tether._foundation.words import cut
+from tether.errors import FileError, Problem, QueryError
+from tether.io.files import File, checked_text, opened_bytes
+from tether.mdp import MDP
+
+__all__ = [
+    "entry_rewards",
+    "numbered",
+    "opened_lines",
+    "pair_rewards",
+    "parsed_number",
+    "quoted",
+    "spelled",
+    "target_of",
+    "whole",
+]
 
 _RATIONAL = re.compile(r"[+-]?[0-9]{1,4000}/[0-9]{1,4000}")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -38,11 +51,6 @@ def numbered(lines: Iterable[str], start: int = 1) -> Iterator[tuple[int, str]]:
     """Lines without the space around them, with their numbers."""
     for line, text in enumerate(lines, start=start):
         yield line, text.strip()
-
-
-def add_each(complaints: Complaints, which: Ints, lines: Ints, message: Callable[[int], str | Problem]) -> None:
-    """Note the same kind of problem of many items, each on its line."""
-    complaints.add_each(which, message, lines=lines)
 
 
 def quoted(text: str) -> str:
@@ -89,3 +97,49 @@ def whole(text: str) -> int:
     if len(text) > 18:
         raise ValueError(f"{quoted(text)} is too large")
     return int(text)
+
+
+def target_of(mdp: MDP, file: File) -> str:
+    """The name of the file to write a model to; both are checked."""
+    if not isinstance(mdp, MDP):
+        raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}")
+    if not isinstance(file, str | os.PathLike):
+        raise QueryError(f"expected the name of a file, not {file!r}")
+    name = os.fspath(file)
+    if "\0" in name:
+        raise FileError(Problem(f"{name!r} is not the name of a file: it has a NUL in it", value=name))
+    return name
+
+
+def spelled(values: Floats) -> list[str]:
+    """Numbers as text: the shortest text that is read back exactly.
+
+    >>> spelled(np.array([0.1, 1.0, -2e300]))
+    ['0.1', '1', '-2e+300']
+    """
+    return [text.removesuffix(".0") for text in map(repr, values.tolist())]
+
+
+def entry_rewards(mdp: MDP, tool: str) -> Floats:
+    """The reward of every transition."""
+    _refuse_timed(mdp, tool)
+    values = mdp.rewards.values
+    return values if mdp.rewards.by_entry else np.repeat(values, np.diff(mdp.form.row_start))
+
+
+def pair_rewards(mdp: MDP, tool: str, mean: bool) -> Floats:
+    """The reward of every pair; with ``mean_rewards``, the mean over its transitions."""
+    _refuse_timed(mdp, tool)
+    values = mdp.rewards.values
+    if not mdp.rewards.by_entry:
+        return values
+    if not mean:
+        what = f"{tool} holds rewards of actions, but those of this model depend on the next state"
+        fix = "mean_rewards=True writes their means, R(s, a) = Σ P(s'|s, a)·R(s, a, s')"
+        raise QueryError(Problem(what, fix=fix, argument="mean_rewards"))
+    return np.add.reduceat(values * mdp.form.probability, mdp.form.row_start[:-1])
+
+
+def _refuse_timed(mdp: MDP, tool: str) -> None:
+    if mdp.rewards.horizon is not None:
+        raise QueryError(f"the rewards of this model depend on time, which {tool} does not hold; use MDP.save")

@@ -1,22 +1,24 @@
-"""Schedulers that Storm wrote (``--exportscheduler best.json``) as policies: one entry per state, with its choices."""
+"""Schedulers as Storm writes them (``--exportscheduler best.json``): one entry per state, with its choices."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from tether._foundation.problems import Complaints, Source
 from tether.errors import Problem, QueryError
+from tether.io.drn.drn_writer import written_values
 from tether.io.files import checked_text, file_error, name_of
-from tether.io.finding import Words
-from tether.io.names_as_text import find_index
+from tether.io.names_as_text import Words, find_index
 from tether.io.valuations import valuation_class
 from tether.io.values import cut_repr
+from tether.model.as_stormpy import names_for_storm
 from tether.model.model_record import ModelRecord
 
-__all__ = ["read_scheduler"]
+__all__ = ["read_scheduler", "scheduler_text"]
 
 
 def read_scheduler(file: str, mdp: ModelRecord) -> dict[Any, dict[Any, float]]:
@@ -36,7 +38,7 @@ def read_scheduler(file: str, mdp: ModelRecord) -> dict[Any, dict[Any, float]]:
     if any("m" in one for one in content):
         fix = "only schedulers without memory can be read; that of a bounded property has memory"
         raise file_error(name, Problem("this scheduler has memory", fix=fix))
-    words, complaints = Words(mdp.actions, "action"), Complaints(Source(name, in_rows=False))
+    words, complaints = _Actions(mdp), Complaints(Source(name, in_rows=False))
     policy: dict[Any, dict[Any, float]] = {}
     for i, one in enumerate(content):
         if one["c"] == "undefined":
@@ -55,7 +57,7 @@ def _state(mdp: ModelRecord, said: Any) -> Any:
     if isinstance(said, dict):
         values = {name: int(one) if isinstance(one, Fraction) else one for name, one in said.items()}
         fields = list(getattr(mdp.states[0], "_fields", ()))
-        names = fields if sorted(fields) == sorted(values) else list(values)
+        names = fields if sorted(fields) == sorted(values) else _in_order(list(values))
         place = find_index(mdp.states, valuation_class(names)([values[name] for name in names]))
         shown = ", ".join(f"{name}={value}" for name, value in values.items())
     else:
@@ -66,7 +68,26 @@ def _state(mdp: ModelRecord, said: Any) -> Any:
     return mdp.states[place]
 
 
-def _choices(mdp: ModelRecord, words: Words, state: Any, choices: Any) -> dict[Any, float]:
+def _in_order(names: list[str]) -> list[str]:
+    """Variables without names of their own, v0, v1, …, in their order: Storm sorts names as text, v10 before v2."""
+    numbered = [f"v{i}" for i in range(len(names))]
+    return numbered if sorted(names) == sorted(numbered) else names
+
+
+class _Actions:
+    """Actions by their name, or by how it is spelled in a file of Storm."""
+
+    def __init__(self, mdp: ModelRecord) -> None:
+        self.words = Words(mdp.actions, "action")
+        self.spelled = dict(zip(names_for_storm(mdp.actions), mdp.actions, strict=True))
+
+    def find(self, word: Any) -> Any:
+        if isinstance(word, str) and word in self.spelled:
+            return self.spelled[word]
+        return self.words.find(word)
+
+
+def _choices(mdp: ModelRecord, words: _Actions, state: Any, choices: Any) -> dict[Any, float]:
     if not (isinstance(choices, list) and choices and all(isinstance(one, dict) for one in choices)):
         raise QueryError(Problem(f"found {cut_repr(choices)}", state=state, expectation="a list of choices"))
     found: dict[Any, float] = {}
@@ -87,3 +108,27 @@ def _choices(mdp: ModelRecord, words: Words, state: Any, choices: Any) -> dict[A
             what = f"the probability is {cut_repr(choice['prob'])}"
             raise QueryError(Problem(what, state=state, expectation="a number")) from None
     return found
+
+
+def scheduler_text(mdp: ModelRecord, answers: Mapping[int, list[tuple[int, float]]]) -> str:
+    """The scheduler as Storm writes it, for the file that `tether.io.write_drn` makes of the model.
+
+    ``answers`` has pairs and their probabilities by state; of other states it says nothing. A state without actions is
+    absorbing there, and its first choice is taken.
+    """
+    values, names = written_values(mdp.states), names_for_storm(mdp.actions)
+    start, entries, shift = mdp.form.pair_start.tolist(), [], 0
+    for s in range(mdp.n_states):
+        state: Any = s if values is None else dict(zip(values[0], values[1][s], strict=True))
+        if start[s] == start[s + 1]:
+            chosen: Any = [{"index": start[s] + shift, "labels": [names[0]], "prob": 1.0}]
+            shift += mdp.n_actions
+        elif s in answers:
+            chosen = [
+                {"index": pair + shift, "labels": [names[int(mdp.form.pair_action[pair])]], "prob": chance}
+                for pair, chance in answers[s]
+            ]
+        else:
+            chosen = "undefined"
+        entries.append({"c": chosen, "s": state})
+    return json.dumps(entries, indent=4) + "\n"

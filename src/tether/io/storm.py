@@ -1,7 +1,7 @@
 """Storm's models in memory, and files that only Storm can build a model from: PRISM's language, JANI and UMB.
 
-A model passes between the two programs as DRN, Storm's own explicit format, in a temporary file. So names, rewards and
-labels are those of `tether.io.read_drn` and `tether.io.write_drn`.
+A model comes from Storm as DRN, its own explicit format, in a temporary file: names and labels are those of
+`tether.io.read_drn`. The way back is `MDP.to_stormpy`.
 
 stormpy is an extra, ``pip install 'tether[storm]'``. Without it, an error says how to make an explicit file.
 """
@@ -15,12 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from tether.errors import Problem, QueryError
-from tether.io.drn import read_drn, write_drn
+from tether.errors import FileError, Problem
+from tether.io.drn.drn_reader import with_rewards_of_transitions
 from tether.io.files import File, file_error
 from tether.mdp import MDP
+from tether.model.as_stormpy import load_stormpy
 
-__all__ = ["from_stormpy", "read_storm", "to_stormpy"]
+__all__ = ["from_stormpy", "read_storm"]
 
 _DIGITS = 17
 """A double that is written with so many digits is read as the same double."""
@@ -53,43 +54,29 @@ def from_stormpy(model: Any, *, reward_model: str | Literal[False] | None = None
     Examples
     --------
     A program that builds a model with stormpy goes on with ``tether.io.from_stormpy(model)``, and back with
-    ``tether.io.to_stormpy(mdp)``:
+    ``mdp.to_stormpy()``:
 
     >>> import tether
     >>> mdp = tether.cases.grid_world().mdp
-    >>> tether.io.from_stormpy(tether.io.to_stormpy(mdp)).n_pairs == mdp.n_pairs  # doctest: +SKIP
+    >>> tether.io.from_stormpy(mdp.to_stormpy()).n_pairs == mdp.n_pairs  # doctest: +SKIP
     True
     """
-    storm = _stormpy("a model of stormpy")
+    storm = load_stormpy("a model of stormpy")
     options = storm.io.DirectEncodingExporterOptions()
     options.output_precision = _DIGITS
     with _drn_file() as file:
         storm.io.export_to_drn(model, str(file), options=options)
-        return read_drn(file, reward_model=reward_model)
+        return with_rewards_of_transitions(file, _of_transitions(model, reward_model), reward_model)
 
 
-def to_stormpy(mdp: MDP, *, mean_rewards: bool = False) -> Any:
-    """A stormpy sparse MDP of a model: what `tether.io.write_drn` writes, built by Storm.
-
-    Parameters
-    ----------
-    mdp : MDP
-        With rewards R(s, a) that do not depend on time.
-    mean_rewards : bool
-        Give the means of rewards R(s, a, s').
-
-    Examples
-    --------
-    >>> import tether
-    >>> tether.io.to_stormpy(tether.cases.grid_world().mdp).nr_states  # doctest: +SKIP
-    16
-    """
-    storm = _stormpy("a model of stormpy")
-    options = storm.io.DirectEncodingParserOptions()
-    options.build_choice_labeling = True
-    with _drn_file() as file:
-        write_drn(mdp, file, mean_rewards=mean_rewards)
-        return storm.build_model_from_drn(str(file), options=options)
+def _of_transitions(model: Any, wanted: str | Literal[False] | None) -> dict[tuple[int, int], float]:
+    """The rewards of transitions in a reward model, by choice and next state: Storm leaves them out of DRN."""
+    some = model.reward_models
+    name = next(iter(some), None) if wanted is None else wanted
+    if name not in some or not some[name].has_transition_rewards:
+        return {}
+    matrix = some[name].transition_rewards
+    return {(row, entry.column): entry.value for row in range(matrix.nr_rows) for entry in matrix.get_row(row)}
 
 
 def read_storm(
@@ -116,7 +103,11 @@ def read_storm(
     path = Path(os.fspath(file))
     suffix = path.suffix.lower()
     command = _EXPORT.get(suffix, _EXPORT_PRISM).format(file=path.name, stem=path.stem)
-    storm = _stormpy(f"the file {path.name}", command, file)
+
+    def refuse(problem: Problem) -> FileError:
+        return file_error(file, problem)
+
+    storm = load_stormpy(f"the file {path.name}", f"export an explicit file: {command}", refuse)
     if not path.is_file():
         raise file_error(file, Problem("there is no such file"))
     try:
@@ -155,19 +146,6 @@ def _built(storm: Any, file: File, path: Path, constants: str | Mapping[str, Any
     options.set_build_all_labels(True)
     options.set_build_all_reward_models(True)
     return storm.build_model(program, options=options)
-
-
-def _stormpy(what: str, command: str = "", file: File | None = None) -> Any:
-    """stormpy, or an error that says how to do without it."""
-    try:
-        import stormpy
-        import stormpy.io
-    except ImportError as error:
-        message = f"{what} needs stormpy, which is not installed"
-        fix = "pip install 'tether[storm]'" + (f"; or export an explicit file: {command}" if command else "")
-        problem = Problem(message, fix=fix)
-        raise (QueryError(problem) if file is None else file_error(file, problem)) from error
-    return stormpy
 
 
 @contextmanager

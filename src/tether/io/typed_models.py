@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tether.errors import FileError, Problem, QueryError
 from tether.io.opening import open_model
 from tether.mdp import MDP
@@ -71,19 +73,30 @@ def is_types(source: str | os.PathLike[str]) -> bool:
 def _saved(root: Path, prior: Mapping[str, Any] | None) -> Types:
     file = root / LIST_OF_TYPES
     try:
-        listed = json.loads(file.read_text(encoding="utf-8"))["types"]
+        content = json.loads(file.read_text(encoding="utf-8"))
+        listed, usual = content["types"], content.get("usual")
+        usual = None if usual is None else np.array(usual, np.float64)
         names = [(str(one["name"]), str(one["model"]), one["prior"]) for one in listed]
     except (ValueError, KeyError, TypeError) as error:
         raise FileError(
             Problem(f"this is not a list of types that Types.save wrote: {error}", file=str(file))
         ) from None
     models = {name: MDP.load(root / model) for name, model, _ in names}
+    pairs = next(iter(models.values())).n_pairs if models else 0
+    if usual is not None and (usual.shape != (pairs,) or not ((usual >= 0.0) & (usual <= 1.0)).all()):
+        raise FileError(Problem(f"usual must be {pairs} shares, one for each state and action", file=str(file)))
     if prior is not None:
-        return Types(models, prior)
+        return _made(models, prior, usual)
     shares: dict[str, Any] = {}
     for name, _, share in names:
         if isinstance(share, list):
             shares[name] = {s: p for s, p in zip(models[name].states, share, strict=True) if p is not None}
         else:
             shares[name] = share
-    return Types(models, shares)
+    return _made(models, shares, usual)
+
+
+def _made(models: Mapping[str, MDP], prior: Mapping[str, Any], usual: Any) -> Types:
+    types = Types(models, prior)
+    types.usual = usual
+    return types

@@ -2,6 +2,8 @@
 
 Names in a text file are whole numbers if every cell is one, else text without the spaces around it. Elsewhere the
 column's type decides, but whole floats become ints: a dataframe turns ints into floats if one is missing.
+
+Columns of text are numbered first, as codes: Arrow finds the distinct values, and Python handles only these.
 """
 
 from __future__ import annotations
@@ -9,14 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
 
 from tether._foundation.arrays import Ints
 from tether._foundation.problems import Complaints
 from tether.errors import Problem
-from tether.io.numbering import encoded, encoded_together, mapped, names_among
 from tether.model.encode import EMPTY, UNUSABLE, Coded, coded
 from tether.model.names import is_missing
 
@@ -24,20 +28,139 @@ __all__ = [
     "DECIMAL_COMMA",
     "are_all_whole",
     "cut_repr",
+    "encoded",
+    "encoded_together",
     "labels_of_arrow",
     "labels_of_list",
     "labels_of_text",
+    "mapped",
+    "names_among",
     "numbers_of_arrow",
     "numbers_of_list",
 ]
 
-Array = np.ndarray[Any, Any]
-
 _THREADS = 4
-"""How many columns are converted at the same time."""
+"""How many columns, or parts of a column, are handled at once."""
 
 _FIRST = 1000
-"""How many cells of a column are tried before all of them are converted."""
+"""How many cells of a column are tried before all of them are handled."""
+
+_MANY = 1 << 19
+"""From this many cells on, methods for large columns are faster."""
+
+
+def encoded_together(columns: list[Any]) -> tuple[list[Any], list[Ints]]:
+    """The distinct texts of several columns, trimmed, and which of them each cell holds: -1 for an empty one.
+
+    The first column is numbered in its order. The cells of the others are looked up among its values; only new values
+    get new numbers.
+    """
+    values, codes = encoded(columns[0])
+    all_codes = [codes]
+    for column in columns[1:]:
+        codes = _looked_up(column, values)
+        new = np.flatnonzero(codes < 0) if codes.size and codes.min() < 0 else np.empty(0, np.int64)
+        if new.size:
+            more, codes[new] = encoded(column.take(pa.array(new)))
+            codes[new] += len(values)
+            values = pa.concat_arrays([values, more])
+        all_codes.append(codes)
+    labels, table = names_among(pc.utf8_trim_whitespace(values))
+    return labels, [mapped(codes, table) for codes in all_codes]
+
+
+def _looked_up(column: Any, values: Any) -> Ints:
+    """The position of each cell among some distinct values; -1 if it is not there."""
+    among = pc.SetLookupOptions(values)
+    if len(column) < _MANY:
+        return _flat(pc.index_in(column, options=among))
+    from pyarrow.acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions
+
+    # A plan looks up rows on all cores, in one table of the values; its rows come out in the order of the table.
+    source = Declaration("table_source", TableSourceNodeOptions(pa.table([column], ["cell"])))
+    places = ProjectNodeOptions([pc.index_in(pc.field("cell"), options=among)], ["place"])
+    return _flat(Declaration("project", places, [source]).to_table().column("place"))
+
+
+def _flat(column: Any) -> Ints:
+    """The numbers of a column as one array of its own, -1 where there is none."""
+    chunks = [chunk.fill_null(EMPTY) if chunk.null_count else chunk for chunk in column.chunks]
+    return np.concatenate([np.empty(0, np.int32), *(chunk.to_numpy() for chunk in chunks)])
+
+
+def mapped(codes: Ints, table: Ints) -> Ints:
+    """Codes mapped by a table, which usually changes nothing."""
+    return codes if np.array_equal(table[:-1], np.arange(table.size - 1)) else table[codes]
+
+
+def encoded(column: Any) -> tuple[Any, Ints]:
+    """The distinct values of a column in the order in which they first appear, and which of them each cell holds."""
+    if pa.types.is_dictionary(column.type):
+        values, indices = _in_one_dictionary(column.unify_dictionaries())
+        return _by_appearance(values, _flat(indices.cast(pa.int32())))
+    runs = _runs(column)
+    if runs is None:
+        values, indices = _in_one_dictionary(column.dictionary_encode())
+        return values, _flat(indices)
+    values, indices = _in_one_dictionary(runs.values.dictionary_encode())
+    return values, np.repeat(_flat(indices), runs.lengths)
+
+
+def _in_one_dictionary(column: Any) -> tuple[Any, Any]:
+    """The dictionary that all chunks of a column have, and the column of their indices."""
+    if not column.num_chunks:
+        return pa.array([], column.type.value_type), pa.chunked_array([], pa.int32())
+    values = column.chunk(0).dictionary
+    assert all(chunk.dictionary.equals(values) for chunk in column.chunks[1:]), "Arrow gives all chunks one dictionary"
+    return values, pa.chunked_array([chunk.indices for chunk in column.chunks])
+
+
+class _Runs(NamedTuple):
+    """A column by its runs of equal cells: the value of each, and how many cells it has."""
+
+    values: Any
+    lengths: Ints
+
+
+def _runs(column: Any) -> _Runs | None:
+    """The runs of a column, if its first cells show long ones: most tables are sorted by state."""
+    if len(column) < _MANY or 2 * len(pc.run_end_encode(column.chunk(0)[:_FIRST]).values) > _FIRST:
+        return None
+    with ThreadPoolExecutor(_THREADS) as pool:
+        chunks = list(pool.map(pc.run_end_encode, column.chunks))
+    lengths = [np.diff(chunk.run_ends.to_numpy(), prepend=np.int32(0)) for chunk in chunks]
+    return _Runs(pa.chunked_array([chunk.values for chunk in chunks]), np.concatenate(lengths))
+
+
+def _by_appearance(values: Any, codes: Ints) -> tuple[Any, Ints]:
+    """The values that occur, in the order of first use: a dictionary may have another order, and other values."""
+    first = np.full(len(values) + 1, codes.size)  # the last place is that of empty cells
+    first[codes[::-1]] = np.arange(codes.size - 1, -1, -1)  # where a code occurs often, its first row is kept
+    first = first[:-1]
+    if np.all(first[1:] > first[:-1]) and np.all(first[-1:] < codes.size):
+        return values, codes
+    order = np.argsort(first, kind="stable")[: np.count_nonzero(first < codes.size)]
+    table = np.full(len(values) + 1, EMPTY, dtype=np.int32)
+    table[order] = np.arange(order.size)
+    return values.take(pa.array(order)), table[codes]
+
+
+def names_among(values: Any) -> tuple[list[Any], Ints]:
+    """The names among some values, each once, and which of them each value is: -1 for the empty text and for null.
+
+    The table of these has one place more, the last: it is that of cells that are empty.
+    """
+    distinct = values.dictionary_encode()
+    found = distinct.dictionary.to_pylist()
+    if len(found) == len(values) and all(found):
+        return found, np.append(np.arange(len(found), dtype=np.int32), np.int32(EMPTY))
+    there = np.array([bool(label) for label in found], dtype=bool)
+    place = np.append(np.where(there, np.cumsum(there) - 1, EMPTY), EMPTY)
+    codes = distinct.indices.cast("int64").fill_null(EMPTY).to_numpy()
+    return [label for label in found if label], np.append(place[codes], EMPTY).astype(np.int32)
+
+
+Array = np.ndarray[Any, Any]
 
 _WHOLE = re.compile(r"(0|-?[1-9][0-9]{0,18})(\.0+)?")
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:nan|inf|infinity)$"
@@ -74,8 +197,6 @@ def labels_of_text(
 
 def are_all_whole(column: Any) -> bool:
     """Whether all cells of a text column are whole numbers, or empty."""
-    import pyarrow.compute as pc
-
     if _plainly_whole(column) is not None:
         return True
     values, _ = encoded(column)
@@ -85,8 +206,6 @@ def are_all_whole(column: Any) -> bool:
 
 def labels_of_arrow(column: Any, name: str, complaints: Complaints, *, blank: bool) -> Array | Coded:
     """The names of an Arrow column; its type decides what they are. Cells may be empty if ``blank``."""
-    import pyarrow as pa
-
     column = _plain_column(column)
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -130,9 +249,6 @@ def labels_of_list(items: list[Any], name: str, complaints: Complaints, *, blank
 
 def numbers_of_arrow(column: Any, name: str, complaints: Complaints, *, text: bool, blank: bool) -> Array:
     """The numbers of an Arrow column, as ints if all are whole; an empty cell, if ``blank`` allows it, is NaN."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = _plain_column(column)
     if pa.types.is_dictionary(column.type):
         column = _without_dictionary(column)
@@ -176,8 +292,6 @@ def numbers_of_list(items: list[Any], name: str, complaints: Complaints, *, blan
 
 def _plain_column(column: Any) -> Any:
     """String views become strings, half floats become floats; a categorical column stays one."""
-    import pyarrow as pa
-
     if pa.types.is_dictionary(column.type):
         values = _plain_type(column.type.value_type)
         if values != column.type.value_type:
@@ -187,32 +301,23 @@ def _plain_column(column: Any) -> Any:
 
 
 def _without_dictionary(column: Any) -> Any:
-    import pyarrow as pa
-
     values = _plain_type(column.type.value_type)
     chunks = [chunk.dictionary.cast(values).take(chunk.indices) for chunk in column.chunks]
     return pa.chunked_array(chunks, values)
 
 
 def _plain_type(kind: Any) -> Any:
-    import pyarrow as pa
-
     if pa.types.is_string_view(kind):
         return pa.large_string()
     return pa.float32() if pa.types.is_float16(kind) else kind
 
 
 def _is_number_type(kind: Any) -> bool:
-    from pyarrow import types
-
     return any(fits(kind) for fits in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal))
 
 
 def _plainly_whole(column: Any) -> Array | None:
     """The column as ints if all are written as Python writes them, which is fast; else None."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     try:
         column.slice(0, _FIRST).cast(pa.int64())  # fails early for a column of words
         numbers = np.asarray(column.cast(pa.int64()).to_numpy())
@@ -236,9 +341,6 @@ def _whole_if_all(labels: list[str]) -> list[int] | None:
 
 
 def _number_labels(column: Any, name: str, complaints: Complaints, blank: bool) -> Array | Coded:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     missing = pc.is_null(column, nan_is_null=True)
     rows = np.flatnonzero(np.asarray(missing.to_numpy()))
     _note_empty(rows, name, "a name", complaints, blank)
@@ -259,9 +361,6 @@ def _number_labels(column: Any, name: str, complaints: Complaints, blank: bool) 
 
 def _parsed(column: Any, name: str, complaints: Complaints, blank: bool) -> Any:
     """Text cells as numbers; cells that are not numbers are problems, and become null."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = pc.utf8_trim_whitespace(column)
     good = pc.match_substring_regex(column, _NUMBER)
     empty = pc.equal(column, "")

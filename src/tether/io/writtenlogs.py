@@ -12,15 +12,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from tether._foundation.arrays import Ints
 from tether._foundation.problems import Source
 from tether._foundation.words import folded
 from tether.errors import FileError, Problem, QueryError
-from tether.io.columns import TextTable, table_kind
-from tether.io.delimited import Text, header_of, scan
-from tether.io.files import check_text, read_bytes
-from tether.io.textpieces import cells_of
+from tether.io.columns import TextTable
+from tether.io.delimited import Text, cells_of, header_of, scan
+from tether.io.files import check_text, read_bytes, table_kind
 from tether.model.names import Names, make_names
 from tether.observation.episodes import Episodes
 
@@ -77,8 +77,6 @@ def _decoded(name: str, encoding: str, wanted: Sequence[str]) -> Text:
 
 def _rewritten(table: Any, name: str, comma: bool, day_first: bool) -> Any:
     """The table with the cells of a column as the reader expects numbers and dates; each distinct cell once."""
-    import pyarrow as pa
-
     column = table.column(name).combine_chunks().dictionary_encode()
     cells = [_cell(cell or "", comma, day_first) for cell in column.dictionary.to_pylist()]
     new = pa.array(cells, pa.string()).take(column.indices)

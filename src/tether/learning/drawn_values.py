@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints, read_only
+from tether._foundation.arrays import Floats, Ints, read_only, summed
 from tether.conditioning.counterfactual_record import CounterfactualRecord
+from tether.core.chain import Chain
 from tether.evaluation.evaluate import whole_chain
 from tether.evaluation.outcomes import outcome_chances
 from tether.learning.follower import Follower, expected_return
@@ -20,7 +21,6 @@ from tether.learning.worlds import asked_of_each, observed_values
 from tether.model.model_record import ModelRecord
 from tether.observation.changes import changes_something
 from tether.plan.best_values import solve_backward
-from tether.plan.chain import Chain, collect
 from tether.plan.plan_record import PlanRecord
 from tether.plan.sweep import Sweep
 from tether.plan.tether_record import tether
@@ -144,7 +144,7 @@ def _changes(plan: PlanRecord) -> list[_Change]:
     chain, mass, found = plan.chain, plan.chain.occupancy(), []
     for t in range(plan.T):
         states, which = np.unique(chain.visits[t].states, return_inverse=True)
-        s = int(states[np.argmax(collect(which.reshape(-1), mass[t], states.size))])
+        s = int(states[np.argmax(summed(which.reshape(-1), mass[t], states.size))])
         (action,) = _actions(plan.cf, chain, mass[t], t, s).tolist()
         pair, done = plan.cf.mdp.find_pair(s, action), int(plan.cf.observation.actions[t])
         if action >= 0 and changes_something(plan.asked.mdp.form, t, np.array([s]), np.array([pair]), done)[0]:

@@ -13,14 +13,15 @@ from functools import cached_property
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, summed
 from tether.conditioning.counterfactual_record import CounterfactualRecord
+from tether.core.chain import Chain, Taken, Visits
 from tether.influence.one_step import influenced_pairs
 from tether.model.form import all_pair_states
 from tether.observation.changes import is_change
-from tether.plan.chain import Chain, Taken, Visits, build_chain, collect
 from tether.plan.plan_record import PlanRecord
 from tether.plan.solution import Solution, solve
+from tether.plan.walks import build_chain
 
 __all__ = ["Follower", "expected_return"]
 
@@ -126,6 +127,6 @@ def expected_return(cf: CounterfactualRecord, chain: Chain, lost: list[Ints]) ->
     off = np.zeros(last.size)
     for link, here, off_here in zip(reversed(chain.links), reversed(chain.visits[:-1]), reversed(lost), strict=True):
         worth = link.probability * (link.reward + mdp.discount * value[link.target])
-        value = collect(link.source, worth, here.size)
-        off = np.where(off_here, 1.0, collect(link.source, link.probability * off[link.target], here.size))
+        value = summed(link.source, worth, here.size)
+        off = np.where(off_here, 1.0, summed(link.source, link.probability * off[link.target], here.size))
     return value, np.minimum(off, 1.0)

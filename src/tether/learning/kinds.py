@@ -18,7 +18,7 @@ from tether._foundation.arrays import Floats, Ints
 from tether.errors import ModelError, Problem
 from tether.io.logs import read_episodes, read_sound_episodes
 from tether.logs.batches import open_pieces
-from tether.model.names import Names, make_names
+from tether.model.names import Names, make_names, names_in_use
 from tether.observation.episodes import Episodes
 
 __all__ = ["Kinds", "check_no_state", "gather_kinds", "read_log", "with_ends"]
@@ -209,11 +209,8 @@ def with_ends(log: Episodes) -> Episodes:
     to_state = np.array([place[name] for name in log.outcomes], dtype=np.int64)
     after = log.next_state.astype(np.int64)
     after[log.start[1:][ended] - 1] = to_state[log.outcome[ended]]
-    used = np.unique(np.concatenate((log.state, after[after >= 0])))
-    renumber = np.full(len(names) + 1, -1, dtype=np.int64)  # the last place is for outcomes that were not recorded
-    renumber[used] = np.arange(used.size)
-    states = make_names([names[int(i)] for i in used], None, "state")
-    return replace(log, states=states, state=renumber[log.state], next_state=renumber[after])
+    states, (state, after) = names_in_use(names, log.state, after)
+    return replace(log, states=states, state=state, next_state=after)
 
 
 def check_no_state(outcomes: Iterable[Any], states: Names, acted_in: Ints) -> None:

@@ -30,6 +30,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import whole_number
 from tether.errors import ModelError, Problem, QueryError
+from tether.io.logs import read_episodes
 from tether.learning.kinds import Kinds, read_log
 from tether.learning.learned_rewards import Earnings, fill_empty, mean_rewards, pooled_rewards
 from tether.learning.prior import Support, Transitions, add_support, checked_prior, of_states
@@ -174,8 +175,6 @@ def _kinds(episodes: Any, reading: Reading, skip_broken: bool) -> tuple[Kinds, i
     if isinstance(episodes, str | os.PathLike):
         episodes, skipped = read_log(episodes, skip_broken, **reading.options)
     elif hasattr(episodes, "__arrow_c_stream__"):
-        from tether.io.logs import read_episodes
-
         if skip_broken:
             raise QueryError("skip_broken is about files: leave broken episodes out of the dataframe")
         episodes = read_episodes(episodes, **reading.options)

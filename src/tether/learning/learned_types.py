@@ -17,7 +17,7 @@ stays: what one step leads to is a mixture that any models explain. So there mus
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -28,14 +28,17 @@ from tether._foundation.checks import whole_number
 from tether._foundation.markup import Displayed
 from tether._foundation.words import counted, percent
 from tether.errors import Problem, QueryError
+from tether.io.logs import read_episodes
 from tether.io.names_as_text import text_of
 from tether.learning.learn import learn
 from tether.logs.extra_columns import ExtraColumns
 from tether.mdp import MDP
 from tether.model.form import all_pair_states
+from tether.model.names import plain
 from tether.model.several_types import Types
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path
+from tether.plan.policy import shares_of_pairs
 
 __all__ = ["LearnedTypes", "learn_types"]
 
@@ -123,7 +126,7 @@ def learn_types(
     episodes: Any,
     k: int | None = None,
     *,
-    by: str | None = None,
+    by: str | Mapping[Any, Any] | Sequence[Any] | None = None,
     prior: float = 1.0,
     starts: int = 10,
     seed: int = 0,
@@ -138,9 +141,10 @@ def learn_types(
         As `tether.learn` takes them.
     k : int, optional
         How many types nobody recorded: they are found by expectation-maximisation.
-    by : str, optional
+    by : str, mapping or sequence, optional
         What says the type, and stays the same during an episode: a part of the states, ``"diabetes"``, which the models
-        of the types leave out; or a further column of a log that is a file or a dataframe. Give ``by`` or ``k``.
+        of the types leave out; or a further column of a log that is a file or a table. Or the type of each episode
+        itself: by its name, or in the order of the log. Give ``by`` or ``k``.
     prior : float
         α: how many steps of everybody count in each row of a type.
     starts, seed : int
@@ -174,6 +178,12 @@ def learn_types(
     >>> table = pd.DataFrame(rows, columns=["episode", "t", "state", "action", "frail"])
     >>> tether.learn_types(table, by="frail").models["frail = True"].row("s", "wait")
     (('d', 'w'), array([0.7, 0.3]))
+
+    Of paths the types can be given beside them:
+
+    >>> paths = [tether.Path(["s", end], ["wait"]) for end in ends]
+    >>> tether.learn_types(paths, by=["robust"] * 4 + ["frail"] * 4)
+    <Types: frail 50 %, robust 50 %>
     """
     if (by is None) == (k is None):
         raise QueryError(
@@ -189,10 +199,11 @@ def learn_types(
     steps = _Steps.of(log, mdp, float(prior))
     if groups is not None:
         names = sorted(set(groups), key=repr)
+        labels = [f"{by} = {name}" if isinstance(by, str) else str(name) for name in names]
         certain = np.array([[float(group == name) for name in names] for group in groups])
         fitted = _Fitted(*steps.models_of(certain), certain, 0.0)
         fitted = replace(fitted, log_likelihood=steps.likelihood(fitted))
-        return _made(mdp, fitted, [f"{by} = {name}" for name in names], steps, by_first_state, by=by)
+        return _made(mdp, fitted, labels, steps, by_first_state, by=by if isinstance(by, str) else "type")
     k = whole_number("k", k, 1)
     starts, seed = whole_number("starts", starts, 1), whole_number("seed", seed, 0)
     steps.check_informative(k)
@@ -218,10 +229,8 @@ def _opened(episodes: Any, reading: Mapping[str, Any]) -> Episodes:
     if isinstance(episodes, Episodes):
         return episodes
     how = {name: one for name, one in reading.items() if name in _READING}
-    if isinstance(episodes, Mapping) or (isinstance(episodes, list | tuple) and episodes):
+    if (isinstance(episodes, Mapping) and not _is_table(episodes)) or (isinstance(episodes, list | tuple) and episodes):
         return Episodes.from_paths(episodes)
-    from tether.io.logs import read_episodes
-
     return read_episodes(episodes, **how)
 
 
@@ -373,6 +382,7 @@ def _made(
         means = {state: fitted.shares[some].mean(axis=0) for state, some in groups.items()}
         prior = {name: {state: float(mean[z]) for state, mean in means.items()} for z, name in enumerate(names)}
     made = LearnedTypes(models, prior)
+    made.usual = shares_of_pairs(mdp)
     made.shares = {name: float(share) for name, share in zip(names, fitted.weights, strict=True)}
     made.responsibilities, made.log_likelihood = fitted.shares, fitted.log_likelihood
     made.bic, made.by = about.get("bic", {}), about.get("by")
@@ -381,9 +391,19 @@ def _made(
     return made
 
 
-def _by_type(given: Any, log: Episodes, by: str, reading: Mapping[str, Any]) -> tuple[Episodes, list[Any]]:
-    """The episodes with states that do not say the type, and the type of each: a part of the states, or a column."""
-    if by in _names(log.states[0]) or isinstance(given, Episodes | Mapping | list | tuple):
+def _is_table(given: Any) -> bool:
+    """Whether a mapping has columns; otherwise it has paths."""
+    return isinstance(given, Mapping) and {"state", "action"} <= {*map(str, given)}
+
+
+def _by_type(
+    given: Any, log: Episodes, by: str | Mapping[Any, Any] | Sequence[Any], reading: Mapping[str, Any]
+) -> tuple[Episodes, list[Any]]:
+    """The episodes with states that do not say the type, and the type of each."""
+    if not isinstance(by, str):
+        return log, _given_types(log, by)
+    in_memory = isinstance(given, Episodes | Mapping | list | tuple) and not _is_table(given)
+    if by in _names(log.states[0]) or in_memory:
         return _without(log, by)
     values = ExtraColumns(given, reading).read(by, fixed=True)
     unknown = [name for name in log if text_of(name) not in values]
@@ -391,6 +411,21 @@ def _by_type(given: Any, log: Episodes, by: str, reading: Mapping[str, Any]) -> 
         message = f"{counted(len(unknown), 'episode')} without a value of {by}, the first is {unknown[0]!r}"
         raise QueryError(Problem(message, value=by, fix="leave such episodes out, or give the unknown a name"))
     return log, [values[text_of(name)] for name in log]
+
+
+def _given_types(log: Episodes, by: Mapping[Any, Any] | Sequence[Any]) -> list[Any]:
+    """The type of each episode, given by its name or in the order of the log."""
+    if isinstance(by, Mapping):
+        unknown = [name for name in log if name not in by]
+        if unknown:
+            message = f"{counted(len(unknown), 'episode')} without a type in by=, the first is {unknown[0]!r}"
+            raise QueryError(Problem(message, value=unknown[0], fix="name the type of every episode"))
+        return [by[name] for name in log]
+    found = plain(by)
+    if len(found) != len(log):
+        message = f"by= has {counted(len(found), 'type')} for {counted(len(log), 'episode')}"
+        raise QueryError(Problem(message, fix="give the type of each episode, in the order of the log"))
+    return found
 
 
 def _without(log: Episodes, by: str) -> tuple[Episodes, list[Any]]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints, summed
 from tether.learning.folds import Folds
-from tether.logs.cohort import Cohort
+from tether.logs.cohort import Cohort, search
 from tether.mdp import MDP
 from tether.model.form import Form, Rewards
 from tether.model.pooling import StateCounts, pool, pooled_rows, state_counts
@@ -92,8 +92,6 @@ def _slots(folds: Folds, counts: StateCounts) -> Iterator[tuple[Ints, Ints]]:
 
 def _steps(form: Form, folds: Folds, cohort: Cohort) -> tuple[Ints, Ints]:
     """Block and entry of each step; -1 for one whose outcome was not recorded."""
-    from tether.logs.cohort import search
-
     block = np.repeat(folds.blocks(cohort.ids), np.diff(cohort.start))
     pair = cohort.pair
     entry = search(form.next_state, form.row_start[pair], form.row_start[pair + 1], cohort.next_state)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tether._foundation.arrays import Ints
+from tether._foundation.arrays import Ints, spans
 from tether.errors import Problem, QueryError
 from tether.mdp import MDP
 from tether.model.names import Names
@@ -60,14 +60,15 @@ def of_states(table: Transitions, pairs: Ints, n_states: int, n_actions: int) ->
     reached = np.unique(table.pair // n_actions * n_states + table.outcome)
     owner, outcome = np.divmod(reached, n_states)
     first = np.searchsorted(owner, pairs // n_actions)
-    size = np.searchsorted(owner, pairs // n_actions, side="right") - first
-    if int(size.sum()) > _MOST:
+    end = np.searchsorted(owner, pairs // n_actions, side="right")
+    n = int(np.sum(end - first))
+    if n > _MOST:
         raise QueryError(
-            f"{pairs.size:,} pairs with all outcomes of their states are {int(size.sum()):,} transitions, too many for "
+            f"{pairs.size:,} pairs with all outcomes of their states are {n:,} transitions, too many for "
             "memory; use fewer states, or a flat prior over the outcomes of each pair: prior=1"
         )
-    within = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
-    key = np.repeat(pairs, size) * n_states + outcome[np.repeat(first, size) + within]
+    at, item = spans(first, end)
+    key = pairs[at] * n_states + outcome[item]
     return _counted_at(table, key, n_states)
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from tether._foundation.arrays import Ints
 from tether._foundation.problems import LIMIT, Source
@@ -109,8 +110,6 @@ class MemoryLog:
     @property
     def id_type(self) -> Any:
         """Whole numbers if all ids are, else text."""
-        import pyarrow as pa
-
         return pa.int64() if are_whole(self.episodes.ids) else pa.string()
 
     def digest(self) -> str:
@@ -201,8 +200,6 @@ class PiecewiseLog:
     @property
     def id_type(self) -> Any:
         """Whole numbers if all ids are, else text."""
-        import pyarrow as pa
-
         return pa.int64() if self.has_whole_ids else pa.string()
 
     def batches(self, mdp: MDP) -> Iterator[tuple[int, Cohort]]:

@@ -10,7 +10,8 @@ from typing import Any
 
 from tether.errors import FileError, Problem, QueryError
 from tether.io.arrowfiles import open_parquet
-from tether.io.columns import columns_of, read_columns, table_kind
+from tether.io.columns import columns_of, read_columns
+from tether.io.files import table_kind
 from tether.io.logs import log_columns
 from tether.io.names_as_text import text_of
 from tether.logs.batches import Log, PiecewiseLog

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from tether._foundation.problems import Source
 from tether.errors import FileError, Problem
 from tether.io.arrowfiles import open_footer, parquet_pieces
-from tether.io.columns import table_kind
+from tether.io.files import table_kind
 from tether.logs.batches import FileStamps, PiecewiseLog, last_change
 
 __all__ = ["StreamedLog", "files_in", "is_streamed"]
@@ -51,8 +53,6 @@ class StreamedLog(PiecewiseLog):
     @classmethod
     def of(cls, log: str | os.PathLike[str], reading: dict[str, Any]) -> StreamedLog:
         """The files of a directory, or the one file."""
-        import pyarrow as pa
-
         name, place = os.fspath(log), Path(log)
         files = tuple(files_in(place)) if place.is_dir() else (place,)
         if not files:
@@ -107,8 +107,6 @@ class StreamedLog(PiecewiseLog):
             yield self._joined(waiting), size, Source(self.name, before=before)
 
     def _joined(self, tables: list[Any]) -> Any:
-        import pyarrow as pa
-
         try:
             return pa.concat_tables(tables, promote_options="default")
         except pa.ArrowException as error:

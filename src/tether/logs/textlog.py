@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tether._foundation.arrays import Ints
 from tether._foundation.problems import Source
 from tether.errors import FileError, Problem
-from tether.io.columns import TextTable, columns_of, table_kind
-from tether.io.delimited import Text, scan
+from tether.io.columns import TextTable, columns_of
+from tether.io.delimited import Text, cells_of, scan, text_pieces
+from tether.io.files import table_kind
 from tether.io.logs import log_columns
-from tether.io.textpieces import cells_of, text_pieces
 from tether.io.values import are_all_whole
 from tether.logs.batches import FileStamps, PiecewiseLog, Seen, changes_of, last_change
 
@@ -66,8 +68,6 @@ class TextLog(PiecewiseLog):
 
     def pieces(self) -> Iterator[tuple[Any, int, Source | None]]:
         """Whole episodes, some megabytes at a time, with the lines of their rows."""
-        import pyarrow as pa
-
         wanted, optional = log_columns(**self.reading)
         names = [*wanted.values(), *optional.values()]
         waiting: list[Any] = []
@@ -161,8 +161,6 @@ class _Ids:
 
     def add(self, column: Any, text: Text) -> None:
         """Check the ids of a piece."""
-        import pyarrow as pa
-
         ids = _ids(column).combine_chunks()
         begins = np.concatenate(([0], changes_of(ids)))
         found = ids.take(pa.array(begins))
@@ -182,8 +180,6 @@ class _Ids:
 
 def _ids(column: Any, whole: bool = False) -> Any:
     """Ids as the reader of logs distinguishes them: without spaces around them; as a whole number, 1.0 is 1."""
-    import pyarrow.compute as pc
-
     trimmed = pc.utf8_trim_whitespace(column)
     return pc.replace_substring_regex(trimmed, r"\.0+$", "") if whole else trimmed
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether._foundation.checks import columns_in_full
 from tether._foundation.problems import Complaints, Source, common_length
 from tether.errors import ModelError, Problem
 from tether.model.encode import encode
@@ -47,7 +48,7 @@ def form_from_table(
     columns = {"state": state, "action": action, "next_state": next_state, "probability": probability}
     if reward is not None:
         columns["reward"] = reward
-    columns = {name: _column(name, values) for name, values in columns.items()}
+    columns = columns_in_full(columns, "transition", ModelError)
     if common_length(columns, ModelError) == 0:
         raise ModelError("the model is empty: it has no transitions")
     complaints = Complaints(source, ModelError)
@@ -183,14 +184,6 @@ def _order(key: Ints, j: Ints, probability: Floats, n_states: int) -> Ints:
     else:
         order = np.lexsort((j, key))
     return order if given is None else given[order]
-
-
-def _column(name: str, values: Any) -> Any:
-    if isinstance(values, str) or not (hasattr(values, "__len__") or hasattr(values, "__iter__")):
-        raise ModelError(f"the column {name} must be a list or array with one item per transition, not {values!r}")
-    if isinstance(values, np.ndarray) and values.ndim != 1:
-        raise ModelError(f"the column {name} must be flat; got an array of shape {values.shape}")
-    return values if hasattr(values, "__len__") else list(values)
 
 
 def _number_column(name: str, values: Any, complaints: Complaints) -> Floats:

@@ -209,6 +209,22 @@ class ModelRecord(Tabular):
         """
         return arrow_of(self.form, self.states, self.actions)
 
+    def to_stormpy(self) -> Any:
+        """A stormpy sparse MDP of the model, with its labels and the names of its actions; its states are numbers.
+
+        States and their actions keep their order. Rewards of transitions stay such. A state without actions is
+        absorbing, as Storm has no others. A discount and a final reward are left out.
+
+        Examples
+        --------
+        >>> import tether
+        >>> tether.cases.grid_world().mdp.to_stormpy().nr_states  # doctest: +SKIP
+        16
+        """
+        from tether.model.as_stormpy import stormpy_of
+
+        return stormpy_of(self)
+
     def save(self, file: str | os.PathLike[str]) -> None:
         """Write the model to one file, with everything it has: names, rewards, labels, counts, horizon, discount.
 

@@ -19,7 +19,7 @@ from tether._foundation.markup import Displayed
 from tether._foundation.words import counted
 from tether.errors import ModelError, Problem
 
-__all__ = ["Names", "as_array", "is_missing", "make_names", "name_list", "plain", "trusted_names"]
+__all__ = ["Names", "as_array", "is_missing", "make_names", "name_list", "names_in_use", "plain", "trusted_names"]
 
 _LISTED = 12
 """How many names an error message lists; if there are more, it gives a summary."""
@@ -38,9 +38,27 @@ class Names(Sequence[Any], Displayed):
 
     __slots__ = ()
 
+    @property
+    @abstractmethod
+    def _items(self) -> Sequence[Any]:
+        """All names, in order."""
+
     @abstractmethod
     def find(self, name: Any) -> int:
         """Index of ``name``, or -1."""
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, i: int) -> Any: ...
+    @overload
+    def __getitem__(self, i: slice) -> Sequence[Any]: ...
+    def __getitem__(self, i: int | slice) -> Any:
+        return self._items[i]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._items)
 
     def find_all(self, names: Sequence[Any]) -> npt.NDArray[np.int32]:
         """Index of each of ``names``, -1 for unknown ones."""
@@ -95,30 +113,18 @@ class Names(Sequence[Any], Displayed):
 class _Counted(Names):
     """The names 0 … n-1."""
 
-    __slots__ = ("_range",)
+    __slots__ = ("_items",)
+    _items: range
 
     def __init__(self, n: int) -> None:
-        self._range = range(n)
-
-    def __len__(self) -> int:
-        return len(self._range)
-
-    @overload
-    def __getitem__(self, i: int) -> Any: ...
-    @overload
-    def __getitem__(self, i: slice) -> Sequence[Any]: ...
-    def __getitem__(self, i: int | slice) -> Any:
-        return self._range[i]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._range)
+        self._items = range(n)
 
     def find(self, name: Any) -> int:
         try:
             i = hash(name)  # a small whole number is its own hash, also as a float or a NumPy scalar
         except TypeError:
             return -1
-        return i if 0 <= i < len(self._range) and i == name else -1
+        return i if 0 <= i < len(self._items) and i == name else -1
 
     def __repr__(self) -> str:
         return f"Names(0 … {len(self) - 1:,})" if len(self) else "Names()"
@@ -128,23 +134,11 @@ class _Listed(Names):
     """Any other names, each listed."""
 
     __slots__ = ("_index", "_items")
+    _items: tuple[Any, ...]
 
     def __init__(self, items: tuple[Any, ...], index: dict[Any, int]) -> None:
         self._items = items
         self._index = index
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    @overload
-    def __getitem__(self, i: int) -> Any: ...
-    @overload
-    def __getitem__(self, i: slice) -> Sequence[Any]: ...
-    def __getitem__(self, i: int | slice) -> Any:
-        return self._items[i]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._items)
 
     def find(self, name: Any) -> int:
         if isinstance(name, np.generic):
@@ -175,6 +169,19 @@ def name_list(names: Iterable[Any], limit: int = _LISTED) -> str:
     items = list(names)
     text = ", ".join(repr(item) for item in items[:limit])
     return text if len(items) <= limit else f"{text}, … ({len(items):,} in all)"
+
+
+def names_in_use(names: Sequence[Any], *codes: npt.NDArray[Any]) -> tuple[Names, list[npt.NDArray[np.int64]]]:
+    """The names that occur among some indices, and the indices among these; -1 stays -1.
+
+    >>> used, codes = names_in_use("abc", np.array([2, 0, -1]))
+    >>> list(used), codes[0].tolist()
+    (['a', 'c'], [1, 0, -1])
+    """
+    used = np.unique(np.concatenate([one[one >= 0] for one in codes]))
+    at = np.full(len(names) + 1, -1, dtype=np.int64)
+    at[used] = np.arange(used.size)
+    return make_names([names[int(i)] for i in used], None, "name"), [at[one] for one in codes]
 
 
 def plain(values: Any) -> list[Any]:

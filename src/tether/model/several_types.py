@@ -11,12 +11,13 @@ from typing import Any, Self
 
 import numpy as np
 
+from tether._foundation.arrays import Floats
 from tether._foundation.words import percent
 from tether._foundation.writing import written
 from tether.errors import FileError, Problem, QueryError
 from tether.model.model_record import ModelRecord
 
-__all__ = ["LIST_OF_TYPES", "Types"]
+__all__ = ["LIST_OF_TYPES", "Types", "refuse_types"]
 
 LIST_OF_TYPES = "types.json"
 """The file of a directory of types that names them."""
@@ -45,6 +46,9 @@ class Types:
     >>> {name: round(share, 2) for name, share in cf.posterior.items()}
     {'frail': 0.2, 'robust': 0.8}
     """
+
+    usual: Floats | None = None
+    """How often each pair is taken in its state, by people of any type; known where types were learned from a log."""
 
     def __init__(self, models: Mapping[str, ModelRecord], prior: Mapping[str, Any]) -> None:
         if not models:
@@ -135,9 +139,16 @@ class Types:
             by_state = [share.get(state) for state in states] if isinstance(share, Mapping) else share
             listed.append({"name": name, "model": f"type-{i}.tether", "prior": by_state})
         with written(target / LIST_OF_TYPES) as partial:
-            partial.write_text(json.dumps({"types": listed}, indent=1), encoding="utf-8")
+            usual = {} if self.usual is None else {"usual": self.usual.tolist()}
+            partial.write_text(json.dumps({"types": listed, **usual}, indent=1), encoding="utf-8")
 
     def __repr__(self) -> str:
         if self.by_first_state:
             return f"<Types: {', '.join(self.models)}; the prior depends on the first state>"
         return f"<Types: {', '.join(f'{name} {percent(share)}' for name, share in self.prior(None).items())}>"
+
+
+def refuse_types(given: Any, what: str, fix: str) -> None:
+    """Say why a question of one model has no answer for several types, and what to ask instead."""
+    if isinstance(given, Types):
+        raise QueryError(Problem(f"{what}, and these are {len(given.models)} hidden types", fix=fix))

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import repeat
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -144,7 +144,7 @@ class StoredNames(Names):
         self._decoded: Names | None = None
 
     @property
-    def _names(self) -> Names:
+    def _items(self) -> Names:
         if self._decoded is None:
             try:
                 names = decode_names(self._content)
@@ -159,28 +159,18 @@ class StoredNames(Names):
     def __len__(self) -> int:
         return self._n
 
-    @overload
-    def __getitem__(self, i: int) -> Any: ...
-    @overload
-    def __getitem__(self, i: slice) -> Sequence[Any]: ...
-    def __getitem__(self, i: int | slice) -> Any:
-        return self._names[i]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._names)
-
     def find(self, name: Any) -> int:
-        return self._names.find(name)
+        return self._items.find(name)
 
     def find_all(self, names: Sequence[Any]) -> Any:
-        return self._names.find_all(names)
+        return self._items.find_all(names)
 
     def __reduce__(self) -> tuple[Any, ...]:
         part: Part = "states" if self._noun == "state" else "actions"
         return self._place.reduce(part, (trusted_names, (tuple(self),)))
 
     def __repr__(self) -> str:
-        return repr(self._names)
+        return repr(self._items)
 
 
 def class_of(module: str, name: str, fields: tuple[str, ...]) -> Any:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from tether.auditing.running import Progress
     from tether.auditing.workers import Workers
     from tether.explanation.verdicts import Nouns
-    from tether.influence.one_step import Influence
-    from tether.influence.rules import Rule
+    from tether.influence.one_step import GivenInfluence as Influence
+    from tether.influence.rules import GivenRule as Rule
     from tether.model.properties import Property
 
 __all__ = ["Audit", "audit"]
@@ -309,7 +309,7 @@ def audit(
 
     if not isinstance(mdp, MDP):
         return audit_of_types(mdp, episodes, k, m, {"rule": rule, "influence": influence, "objective": objective,
-                              "minimise": minimise}, strict, progress, gamma=gamma, out=out, workers=workers,
+                              "minimise": minimise}, strict, progress, certify, gamma, out=out, workers=workers,
                               client=client, horizon=horizon, only=only, never=never, cost=cost, policy=policy,
                               draws=draws, folds=folds, where=where, fresh=fresh, columns=columns, time=time, step=step,
                               then=then != "best")  # fmt: skip

@@ -22,14 +22,14 @@ from tether.observation.path import Observation, Path
 
 if TYPE_CHECKING:
     from tether.influence.advisable import Advisable
-    from tether.influence.one_step import Influence
-    from tether.influence.rules import Rule
+    from tether.influence.one_step import GivenInfluence as Influence
+    from tether.influence.rules import GivenRule as Rule
     from tether.influence.why import Why
     from tether.model.properties import Property
+    from tether.objects.limited_object import LimitedPlan
     from tether.objects.plan_object import Plan
     from tether.objects.tether_object import Tethered
     from tether.objects.types_object import TypedCounterfactual
-    from tether.plan.limited import LimitedPlan
     from tether.plan.pareto import Front
     from tether.plan.sweep import Sweep
 
@@ -226,9 +226,10 @@ class CounterfactualMDP(EpisodeQuestions):
         question = self.tether(rule=rule, influence=influence, objective=objective, minimise=minimise, **about)
         if budget is None and lost is None:
             return question.plan(k, m, subject_to=subject_to)
+        from tether.objects.limited_object import LimitedPlan
         from tether.plan.limited_paths import limited_plan
 
-        return limited_plan(question, k, m, budget, lost, subject_to is not None)
+        return LimitedPlan.over(limited_plan(question, k, m, budget, lost, subject_to is not None))
 
     def sweep(
         self,
@@ -490,9 +491,9 @@ def counterfactual(
     >>> [round(tether.counterfactual(lake, fell, horizon=H).plan(k=2, m=1).value, 3) for H in (1, 2, 9)]
     [0.667, 0.833, 0.999]
     """
-    from tether.objects.types_object import TypedCounterfactual
-
     if isinstance(mdp, Types):
+        from tether.objects.types_object import TypedCounterfactual
+
         given = mechanism != GumbelMax.name or options or horizon is not None or then != "best"
         if given or not isinstance(path, Path):
             raise QueryError("of several types: a tether.Path, under Gumbel-max alone, up to the end of its record")

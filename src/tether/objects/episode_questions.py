@@ -24,15 +24,16 @@ if TYPE_CHECKING:
     from tether.explanation.what_if import WhatIf
     from tether.explorer.notebook import Inline
     from tether.influence.classes import Classes
-    from tether.influence.one_step import Influence
-    from tether.influence.rules import Rule
-    from tether.io.convert import EpisodeModel
+    from tether.influence.one_step import GivenInfluence as Influence
+    from tether.influence.rules import GivenRule as Rule
+    from tether.io.conversion import EpisodeModel
     from tether.mdp import MDP
     from tether.model.properties import Property
+    from tether.plan.plan_record import PlanRecord
     from tether.plan.tether_record import TetherRecord
     from tether.plan.unfolded import CounterfactualRows
 
-__all__ = ["EpisodeQuestions"]
+__all__ = ["EpisodeQuestions", "write_plan"]
 
 
 class EpisodeQuestions(Shown, CounterfactualRecord):
@@ -328,7 +329,7 @@ class EpisodeQuestions(Shown, CounterfactualRecord):
         """
         from tether.plan.tether_record import tether
 
-        return self._unfolded(tether(self, rule, influence, objective), k, changes, done=False)
+        return _unfolded_mdp(tether(self, rule, influence, objective), k, changes, done=False)
 
     def write(
         self,
@@ -356,20 +357,11 @@ class EpisodeQuestions(Shown, CounterfactualRecord):
         >>> made.question
         'R{"reward"}max=? [ C<=12 ]'
         """
-        from tether.io.convert import write_unfolded
+        from tether.io.conversion import write_unfolded
         from tether.plan.tether_record import tether
 
         tied = tether(self, rule, influence, objective, minimise)
-        return write_unfolded(self._unfolded(tied, tied.length(k, m), m, done=True), file, self.T + 1, minimise)
-
-    @staticmethod
-    def _unfolded(tied: TetherRecord, k: int | None, m: int | None, *, done: bool) -> MDP:
-        from tether.mdp import MDP
-        from tether.plan.unfolded import unfolded
-
-        states, actions, form, final, discount = unfolded(tied, k, m, done=done)
-        mdp = MDP(states, actions, form, discount=discount, final_reward=final)
-        return mdp.with_labels({"init": [states[0]]})
+        return write_unfolded(_unfolded_mdp(tied, tied.length(k, m), m, done=True), file, self.T + 1, minimise)
 
     def plot(
         self,
@@ -416,3 +408,29 @@ class EpisodeQuestions(Shown, CounterfactualRecord):
         from tether.explorer.notebook import explore
 
         return explore(self, height)
+
+
+def write_plan(plan: PlanRecord, file: str | os.PathLike[str]) -> None:
+    """Write a plan as a scheduler of the model that `EpisodeQuestions.write` writes; see `Plan.write`."""
+    from tether.io.policies import write_policy
+    from tether.plan.tether_record import tether
+    from tether.plan.unfolded import choices_in
+
+    tied = tether(plan.cf, plan.rule, plan.influence, plan.objective, plan.minimise)
+    made = _unfolded_mdp(tied, plan.k, plan.m, done=True)
+    choices, ends = choices_in(plan, made.states), {made.states[int(s)] for s in made.form.terminal}
+    for name in made.states:  # where the plan ends, nothing is to be chosen
+        available = made.actions_in(name) if name not in choices else ()
+        if len(available) == 1 or name in ends:
+            choices[name] = available[0]
+    write_policy(choices, made, file)
+
+
+def _unfolded_mdp(tied: TetherRecord, k: int | None, m: int | None, *, done: bool) -> MDP:
+    """The unfolded model of a question (`tether.plan.unfolded`), as an MDP that begins in its first state."""
+    from tether.mdp import MDP
+    from tether.plan.unfolded import unfolded
+
+    states, actions, form, final, discount = unfolded(tied, k, m, done=done)
+    mdp = MDP(states, actions, form, discount=discount, final_reward=final)
+    return mdp.with_labels({"init": [states[0]]})

@@ -17,6 +17,7 @@ from tether.model.model_record import ModelRecord
 from tether.model.names import name_list
 from tether.model.properties import value_name
 from tether.objects.counterfactual_object import CounterfactualMDP
+from tether.objects.episode_questions import write_plan
 from tether.plan.lifted import LiftedPlan
 from tether.plan.plan_record import PlanRecord
 
@@ -137,6 +138,22 @@ class Plan(Shown, PlanRecord):
         ...     tether.counterfactual(case.mdp, case.path).plan(k=7, m=4).save(f"{folder}/plan.arrow")
         """
         self.without_model().save(file)
+
+    def write(self, file: str | os.PathLike[str]) -> None:
+        """Write the plan as a scheduler of Storm (``.json``) or a strategy of PRISM (``.txt``).
+
+        Its model is the file that `CounterfactualMDP.write` writes for the same question, k and m.
+
+        Examples
+        --------
+        >>> import tempfile, tether
+        >>> case = tether.cases.epidemic()
+        >>> cf = tether.counterfactual(case.mdp, case.path)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = cf.write(f"{folder}/outbreak.drn", k=6, m=4)
+        ...     cf.plan(k=6, m=4).write(f"{folder}/best.json")
+        """
+        write_plan(self, file)
 
     def on(self, other: ModelRecord | CounterfactualRecord, lift: Callable[[Any], Any] | None = None) -> LiftedPlan:
         """The plan as a policy of another model, or of another counterfactual MDP: for `evaluate` and `sample` there.

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from tether._foundation.markup import Displayed
 from tether.conditioning.model_sets import Assumption, check_gamma, model_set
+from tether.errors import Problem, QueryError
 from tether.model.model_record import ModelRecord
 from tether.model.properties import Property, make_property, objective_name
+from tether.model.several_types import refuse_types
 from tether.objects.counterfactual_object import CounterfactualMDP, counterfactual
 from tether.objects.plan_object import Plan
 from tether.observation.path import Path
@@ -19,7 +21,7 @@ from tether.plan.robust_record import RobustPlanRecord, RobustRecord
 if TYPE_CHECKING:
     import os
 
-    from tether.influence.rules import Rule
+    from tether.influence.rules import GivenRule as Rule
     from tether.io.intervals import IntervalModel
 
 __all__ = ["Robust", "RobustPlan", "robust"]
@@ -54,6 +56,11 @@ class RobustPlan(RobustPlanRecord, Plan):
     """
 
     cf: CounterfactualMDP
+
+    def write(self, file: str | os.PathLike[str]) -> None:
+        """Refuse: a scheduler is about a model whose probabilities are known, not about intervals."""
+        what = "a guaranteed plan is not written as a scheduler: the states of its interval model are others"
+        raise QueryError(Problem(what, fix="plan.to_arrow() has its actions; cf.plan(k, m).write(file) writes a plan"))
 
     @cached_property
     def best_case(self) -> float:
@@ -269,6 +276,12 @@ def robust(
     >>> sure
     <RobustPlan: k = 1, m = 1, definition, assuming nothing, 95 % joint confidence: value from 0.7267 to 1, observed 0>
     """
+    refuse_types(
+        mdp,
+        "the best guaranteed plan is found for one model",
+        "tether.robust(types.models['a name'], path) for one type; tether.counterfactual(types, path).plan() is for "
+        "somebody who does not see the type, and its certify() says what is guaranteed",
+    )
     if assume is None:
         assume = "stability" if confidence is None and check_gamma(gamma) == 1.0 else "nothing"
     cf = counterfactual(mdp, path, horizon=horizon, then=then)

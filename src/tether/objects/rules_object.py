@@ -11,7 +11,7 @@ from tether.errors import Problem, QueryError
 from tether.mdp import MDP
 from tether.ruling.comparing import Comparison, compare_groups
 from tether.ruling.deciding_rules import RuleRun, judge_rules, search_rules
-from tether.ruling.one_rule import Rule
+from tether.ruling.one_rule import OneRule
 from tether.ruling.rule_results import RulesRecord
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pathlib
 
     from tether.auditing.running import Progress
+    from tether.explanation.verdicts import Nouns
     from tether.model.properties import Property
 
 __all__ = ["Rules", "compare", "evaluate_rules", "rules"]
@@ -60,6 +61,7 @@ class Rules(RulesRecord):
         title: str | None = None,
         about: Mapping[str, Any] | None = None,
         date: dt.date | None = None,
+        nouns: Nouns | None = None,
     ) -> pathlib.Path:
         """Write the rules as one HTML page, one screen for each rule; the page loads nothing.
 
@@ -71,10 +73,12 @@ class Rules(RulesRecord):
             Further lines for the settings at the end, such as the files that were read.
         date : datetime.date, optional
             The date that the page carries; by default today.
+        nouns : `tether.records.Nouns`, optional
+            What an episode and a step are called: ``Nouns("patient", "hour")``.
         """
         from tether.views.rule_page import write_rules
 
-        return write_rules(self, file, title=title, about=about, date=date)
+        return write_rules(self, file, title=title, about=about, date=date, nouns=nouns)
 
 
 def rules(
@@ -165,7 +169,7 @@ def rules(
 def evaluate_rules(
     mdp: MDP,
     log: Any,
-    rules: Rule | Sequence[Rule],
+    rules: OneRule | Sequence[OneRule],
     *,
     objective: Property | None = None,
     minimise: bool = False,

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tether._foundation.markup import Displayed
-from tether.influence.one_step import Influence
-from tether.influence.rules import Rule
+from tether.influence.one_step import GivenInfluence as Influence
+from tether.influence.rules import GivenRule as Rule
 from tether.objects.counterfactual_object import CounterfactualMDP
 from tether.plan.typed_plan import TypedPlanRecord, TypedSweep, typed_sweep
 from tether.plan.typed_record import TypedRecord
@@ -33,11 +33,14 @@ __all__ = ["TypedCounterfactual", "TypedPlan"]
 class TypedPlan(TypedPlanRecord, Displayed):
     __doc__ = TypedPlanRecord.__doc__
 
-    def certify(self) -> TypedCertificate:
-        """The worst and the best value under every causal model in which luck is unrelated: Σ_z ρ_z·(that of type z).
+    def certify(self, gamma: float = 1.0, practice: Any = None) -> TypedCertificate:
+        """The worst and the best value over every causal model of each type: Σ_z ρ_z·(that of type z).
 
-        Where only other causal models than Gumbel-max lead, the plan takes the observed action; if that is not
-        available, the worst (best) of all counts. For a return.
+        ``gamma`` and ``practice`` are those of `Plan.certify`: hidden causes come anew at each step, within each type,
+        and those who acted are taken not to have seen the type. Without ``practice`` it is the usual practice of the
+        log from which the types were learned (`tether.learn_types`); of other types every action counts as equally
+        frequent. Where only other causal models than Gumbel-max lead, the plan takes the observed action; if
+        that is not available, the worst (best) of all counts.
 
         Examples
         --------
@@ -54,7 +57,7 @@ class TypedPlan(TypedPlanRecord, Displayed):
         """
         from tether.evaluation.typed_certificate import typed_certificate
 
-        return typed_certificate(self)
+        return typed_certificate(self, gamma, practice)
 
     def evaluate(self) -> TypedEvaluation:
         """What the plan leads to, for each type and on average.

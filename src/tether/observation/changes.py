@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.arrays import Flags, Ints
+from tether._foundation.arrays import Flags, Ints, spans, starts
 from tether.model.form import Form
 
 __all__ = ["absorbing", "changes_something", "is_change", "nothing_left", "nothing_to_change", "pairs_with"]
@@ -72,10 +72,8 @@ def nothing_to_change(form: Form, states: Ints, observed: int) -> Flags:
 
 def _pairs_of(form: Form, states: Ints) -> tuple[Ints, Ints]:
     """The pairs of some states one after the other, and where those of each state begin among them."""
-    begin = form.pair_start[states].astype(np.int64)
-    lengths = form.pair_start[np.asarray(states, np.int64) + 1] - begin
-    first = np.cumsum(lengths) - lengths
-    return np.arange(int(lengths.sum())) + np.repeat(begin - first, lengths), first
+    begin, end = form.pair_start[states], form.pair_start[np.asarray(states, np.int64) + 1]
+    return spans(begin, end)[1], starts(end - begin)[:-1]
 
 
 def pairs_with(form: Form, states: Ints, action: int) -> Ints:

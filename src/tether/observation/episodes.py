@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether._foundation.checks import columns_in_full
 from tether._foundation.markup import html_table, paragraphs
 from tether._foundation.problems import Complaints, Source, common_length
 from tether._foundation.words import counted
@@ -126,7 +127,7 @@ class Episodes(Steps, Mapping[Any, Path]):
         given = {"episode": episode, "t": t, "state": state, "action": action}
         more = {"reward": reward, "next_state": next_state, "outcome": outcome}
         given |= {name: column for name, column in more.items() if column is not None}
-        columns = {name: _column(name, values) for name, values in given.items()}
+        columns = columns_in_full(given, "row", PathError)
         complaints = Complaints(Source(), PathError)
         if "outcome" in columns:
             columns["outcome"] = outcome_names(columns["outcome"], "outcome", complaints)
@@ -300,14 +301,6 @@ def _places(known: Names, names: Names, codes: Ints) -> Ints:
     """The model's indices for the codes of a log; -1 for names that the model does not have."""
     distinct, inverse = np.unique(codes, return_inverse=True)
     return np.array([known.find(names[int(one)]) for one in distinct], dtype=np.int64)[inverse]
-
-
-def _column(name: str, values: Any) -> Any:
-    if isinstance(values, str) or not (hasattr(values, "__len__") or hasattr(values, "__iter__")):
-        raise PathError(f"the column {name} must be a list or array with one item per row, not {values!r}")
-    if isinstance(values, np.ndarray) and values.ndim != 1:
-        raise PathError(f"the column {name} must be flat; got an array of shape {values.shape}")
-    return values if hasattr(values, "__len__") else list(values)
 
 
 def _known(ids: Names) -> str:

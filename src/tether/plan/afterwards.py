@@ -21,17 +21,18 @@ from tether.conditioning.counterfactual_record import CounterfactualRecord, chec
 from tether.conditioning.edited_rows import Rows
 from tether.conditioning.horizon import Ends, Horizon, Rest
 from tether.conditioning.layers import expand, walking
+from tether.core.chain import Chain, Decide, Link, Taken, Visits
 from tether.model.form import all_pair_states
 from tether.model.model_record import ModelRecord
 from tether.model.practice import practice
 from tether.model.properties import Decided, Property
 from tether.model.side_by_side import copied_model, shifted
 from tether.observation.changes import nothing_left
-from tether.plan.chain import Chain, Decide, Link, Taken, Visits, build_chain, collect, or_rest
 from tether.plan.resting import asked_model, resting_model
 from tether.plan.rewards import ExpectedRewards, without_rewards
 from tether.plan.solution import backward_values, choice_type
 from tether.plan.standard import Standard, is_best
+from tether.plan.walks import build_chain, or_rest
 
 __all__ = [
     "chain_after",
@@ -180,7 +181,7 @@ def _visits(states: Ints) -> Visits:
 def _expected(chain: Chain, discount: float, value: Floats) -> Floats:
     """Expected return from each first node of a chain, if its last nodes are worth ``value``."""
     for link, here in zip(reversed(chain.links), reversed(chain.visits[:-1]), strict=True):
-        value = collect(link.source, link.probability * (link.reward + discount * value[link.target]), here.size)
+        value = summed(link.source, link.probability * (link.reward + discount * value[link.target]), here.size)
     return value
 
 

@@ -12,9 +12,10 @@ For each node (t, s, changes left) G is the set of vectors (value if type 1, val
     G_t(s, c) = ∪_a ⊕_j diag(P_cf,1(j), P_cf,2(j), …)·(R + γ·G_{t+1}(j, c - [a ≠ a_t]))      ⊕: the Minkowski sum
 
 The value is the largest ρ·v with v in G_0; beliefs never appear. Vectors that are best for no belief are left out: with
-two types those below the upper hull, otherwise those that another vector dominates. If more than `MOST` are left, only
-the best for the posterior and for each type are kept. The value is then that of a policy, and not always the largest.
-With two types up to `MOST_OF_TWO` are kept: those that differ most. How little the others would add is known (`lost`).
+two types those below the upper hull, which merges edges by slope; otherwise by linear programmes
+(`tether._kernels.best_somewhere`). With two types there is no other limit than memory, `ROOM` for a whole plan. With
+more, sums of sets grow fast: at most `MOST` vectors of a node are kept, those that differ most. How little the others
+would add is known (`lost`): the value is then that of a policy, and the best is at most so much above it.
 `tether._kernels.vectors` makes the vectors of a layer.
 """
 
@@ -29,10 +30,8 @@ import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
 from tether._foundation.rounding import ROUNDING
-from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.conditioning.edited_rows import spans
 from tether.conditioning.layers import Graph
-from tether.conditioning.model_sets import model_set
 from tether.model.form import Form, all_pair_states, model_of
 from tether.model.model_record import ModelRecord
 from tether.observation.changes import nothing_to_change
@@ -43,13 +42,16 @@ if TYPE_CHECKING:
     from tether._kernels.vectors import StepRows, Vectors
     from tether.influence.kappa import Thresholds
 
-__all__ = ["MOST", "MOST_OF_TWO", "Choice", "SideBySide", "TypedValues", "places_of", "worst_and_best"]
+__all__ = ["MOST", "ROOM", "Choice", "SideBySide", "TypedValues", "places_of", "reached_states"]
 
-MOST = 64
+MOST = 48
 """How many vectors of a node are kept, with more than two types."""
 
-MOST_OF_TWO = 256
-"""How many with two types: more than that only differ a little, and it is known how little."""
+ROOM = 1 << 30
+"""How many bytes the vectors of a plan for two types may take; where they would take more, some are left out."""
+
+_AT_LEAST = 256
+"""So many vectors of two types are always kept."""
 
 _SAME = 1e-12
 """Values that differ by less than this, in proportion, are equal."""
@@ -98,7 +100,10 @@ class SideBySide:
 
     def entries(self, z: int) -> Ints:
         """Where the entries of a model are among those of all."""
-        form = self.forms[z]
+        return self.places(self.forms[z])
+
+    def places(self, form: Form) -> Ints:
+        """Where the entries of a form are among those of all; it has no others."""
         return np.searchsorted(self._rows[0], self._keys(form.row_start, form.next_state))
 
     @cached_property
@@ -167,6 +172,7 @@ class TypedValues:
     every_m: bool = False
     lost: float = field(default=0.0, init=False)
     layers: list[Vectors] = field(default_factory=list, init=False)
+    _changed: dict[int, Flags] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         from tether._kernels.vectors import Vectors, layer_of_vectors
@@ -186,7 +192,7 @@ class TypedValues:
             seen = int(self.seen.states[t]) if self.counts and self.m <= T - t else -1
             found, cut = layer_of_vectors(
                 states.astype(np.int64), places_of(S, states), columns, seen, self._observed(t), self.step(t), made[-1],
-                discount, self.posterior, MOST_OF_TWO if len(self.models) == 2 else MOST,
+                discount, self._most(states.size * columns, made),
             )  # fmt: skip
             self.lost += discount**t * cut
             made.append(found)
@@ -196,6 +202,14 @@ class TypedValues:
     def T(self) -> int:
         """Number of steps."""
         return self.seen.T
+
+    def _most(self, nodes: int, made: Sequence[Vectors]) -> int:
+        """How many vectors a node of the next layer may keep."""
+        if len(self.models) > 2:
+            return MOST
+        used = sum(one.values.nbytes + one.pair.nbytes + one.back_start.nbytes + one.back.nbytes for one in made)
+        each = 8 * (4 + int(np.diff(self.rows.row_start).max()))  # its values, pair, place, and vectors of next states
+        return max(_AT_LEAST, (ROOM - used) // (nodes * each))
 
     @property
     def exact(self) -> bool:
@@ -211,7 +225,7 @@ class TypedValues:
         """The states in which any type can be; of the plain models all, but at the beginning."""
         if not self.graphs:
             return self.seen.states[:1] if t == 0 else np.arange(self.models[0].n_states)
-        return np.unique(np.concatenate([_reached(graph, t) for graph in self.graphs]))
+        return np.unique(np.concatenate([reached_states(graph, t) for graph in self.graphs]))
 
     def _observed(self, t: int) -> Ints:
         """The pair of the observed action in each state, -1 where it is not available."""
@@ -233,7 +247,7 @@ class TypedValues:
         for z, graph in enumerate(self.graphs):
             self.rows.edited(z, probability, graph.layers[t].edits)
             there = np.zeros(form.pair_start.size - 1, np.bool_)
-            there[_reached(graph, t)] = True
+            there[reached_states(graph, t)] = True
             absent.append(~there[owner])
             limits = self.thresholds[z] if self.thresholds else None
             if limits is not None:
@@ -243,30 +257,29 @@ class TypedValues:
             reward[out, z] = 0.0
             probability[np.repeat(out, np.diff(self.rows.row_start)), z] = 0.0
         if self.counts:
-            differs = self._differs(form, owner, int(self.seen.actions[t]))
+            differs = self.changed(t)
         start = self.rows.row_start
         return StepRows(
             form.pair_start.astype(np.int64), start, self.rows.next_state, probability, reward, allowed, differs
         )
 
-    def _differs(self, form: Form, owner: Ints, observed: int) -> Flags:
-        """Which pairs are changes; where no type leaves a choice, none is."""
-        differs: Flags = form.pair_action != observed
-        free = np.ones(form.pair_start.size - 1, np.bool_)
-        for mdp in self.models:
-            free &= nothing_to_change(mdp.form, np.arange(free.size), observed)
-        for graph in self.graphs:
-            if graph.ended is not None:
-                free |= graph.ended.mask
-        return differs & ~free[owner]
+    def changed(self, t: int) -> Flags:
+        """Which pairs are changes at a step; where no type leaves a choice, and if changes do not count, none is."""
+        if t not in self._changed:
+            form, observed = self.models[0].form, int(self.seen.actions[t])
+            free = np.ones(form.pair_start.size - 1, np.bool_)
+            for mdp in self.models:
+                free &= nothing_to_change(mdp.form, np.arange(free.size), observed)
+            for graph in self.graphs:
+                if graph.ended is not None:
+                    free |= graph.ended.mask
+            differs = (form.pair_action != observed) & ~free[all_pair_states(form.pair_start)]
+            self._changed[t] = differs & self.counts
+        return self._changed[t]
 
     def changes(self, t: int, s: int, action: int) -> int:
         """How many changes an action is: 1, or 0."""
-        if not self.counts:
-            return 0
-        form = self.models[0].form
-        pair = self.models[0].find_pair(s, action)
-        return int(self._differs(form, all_pair_states(form.pair_start), int(self.seen.actions[t]))[pair])
+        return int(self.changed(t)[self.models[0].find_pair(s, action)])
 
     def _cell(self, t: int, s: int, changes: int) -> slice:
         layer = self.layers[t]
@@ -304,12 +317,11 @@ class TypedValues:
         return Choice(layer.values[at], int(self.models[0].form.pair_action[pair]), onward)
 
 
-def _reached(graph: Graph, t: int) -> Ints:
-    """The states in which a type can be, also those where a property is decided."""
-    states = graph.states(t)
-    if t < graph.T and graph.ended is not None:
-        return np.concatenate((states, graph.ended.states[t]))
-    return states
+def reached_states(graph: Graph, t: int) -> Ints:
+    """The states that a graph leads to by a time, also those where a property was decided: then, or before."""
+    if graph.ended is None:
+        return graph.states(t)
+    return np.unique(np.concatenate((graph.states(t), *graph.ended.states[: t + 1])))
 
 
 def places_of(n_states: int, states: Ints) -> Ints:
@@ -317,44 +329,3 @@ def places_of(n_states: int, states: Ints) -> Ints:
     place = np.full(n_states, -1, np.int64)
     place[states] = np.arange(states.size)
     return place
-
-
-def worst_and_best(values: TypedValues, cf: CounterfactualRecord, root: int, m: int) -> tuple[float, float]:
-    """The worst and the best value of a plan for one type, over every causal model (`assume="nothing"`)."""
-    models, mdp = model_set(cf, "nothing"), cf.mdp
-    known: dict[Any, float] = {}
-
-    def value(t: int, s: int, left: int, number: int, sign: float) -> float:
-        if t == cf.T:
-            return 0.0 if mdp.final_reward is None else float(mdp.final_reward[s])
-        left = min(left, cf.T - t)
-        key = t, s, left, number, sign
-        if key not in known:
-            known[key] = _extreme(*key)
-        return known[key]
-
-    def _extreme(t: int, s: int, left: int, number: int, sign: float) -> float:
-        observed, after = int(cf.observation.actions[t]), {}
-        if number >= 0:
-            choice = values.choice(t, s, left, number)
-            pairs, after = [mdp.find_pair(s, choice.action)], choice.after
-        else:
-            pair = mdp.find_pair(s, observed)
-            pairs = [pair] if pair >= 0 else list(range(mdp.form.pair_start[s], mdp.form.pair_start[s + 1]))
-        return sign * min(sign * of_pair(t, s, left, pair, after, sign) for pair in pairs)
-
-    def of_pair(t: int, s: int, left: int, pair: int, after: dict[int, int], sign: float) -> float:
-        entries, step = mdp.entries(pair), models.steps[t]
-        changed = values.changes(t, s, int(mdp.form.pair_action[pair]))
-        rewards = mdp.rewards.at(t)
-        earned = np.broadcast_to(
-            rewards[entries] if mdp.rewards.by_entry else rewards[pair], entries.stop - entries.start
-        )
-        worth = earned.astype(np.float64)
-        for i, j in enumerate(mdp.form.next_state[entries].tolist()):
-            if pair != step.pair or step.outcome < 0 or j == step.outcome:
-                worth[i] += mdp.discount * value(t + 1, j, max(left - changed, 0), after.get(j, -1), sign)
-        return float(models.extremes(t, np.array([pair]), worth, sign)[0][0])
-
-    start = int(cf.observation.states[0])
-    return value(0, start, m, root, 1.0), value(0, start, m, root, -1.0)

@@ -15,10 +15,10 @@ import numpy as np
 
 from tether._foundation.arrays import Ints
 from tether._foundation.markup import facts
+from tether.core.chain import Decide, Taken, Visits
 from tether.errors import Problem, QueryError
 from tether.influence.one_step import influenced_pairs
 from tether.model.model_record import ModelRecord
-from tether.plan.chain import Decide, Taken, Visits
 from tether.plan.plan_record import PlanRecord
 
 __all__ = ["LiftedPlan"]

@@ -1,7 +1,8 @@
 """Plans with a limit on whole paths: a budget of total distance, or a chance to lose touch with the episode.
 
 Their action depends on more than the state and the changes that are left: on what is left of the budget, or on how many
-uninfluenced steps were just passed. `LimitedPlan` has them as the nodes that can be met.
+uninfluenced steps were just passed. `LimitedPlanRecord` has them as the nodes that can be met;
+`tether.records.LimitedPlan` adds the questions.
 """
 
 from __future__ import annotations
@@ -10,19 +11,21 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from tether._foundation.arrow import Tabular, name_array
-from tether._foundation.markup import Displayed
 from tether._foundation.rounding import gain_of
 from tether._foundation.words import number
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.influence.one_step import Influence
 from tether.influence.rules import Rule
 from tether.model.properties import Property
+from tether.observation.changes import is_change
 
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["Key", "LimitedPlan", "Where", "follow_limited"]
+__all__ = ["Key", "LimitedPlanRecord", "Where", "follow_limited"]
 
 
 class Key(NamedTuple):
@@ -46,7 +49,7 @@ Decide = Callable[[int, Key], tuple[int, dict[int, tuple[float, Key]]]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LimitedPlan(Tabular, Displayed):
+class LimitedPlanRecord(Tabular):
     """The best plan with a limit on whole paths; made by `CounterfactualMDP.plan` with ``budget`` or ``lost``.
 
     Attributes
@@ -116,6 +119,12 @@ class LimitedPlan(Tabular, Displayed):
                 return None
             key = after[state]
         return mdp.actions[int(mdp.form.pair_action[self.nodes[len(met) - 1][key].pair])]
+
+    def is_change(self, t: int, key: Key, where: Where) -> bool:
+        """Whether what is done at a node counts as a change."""
+        over = self.objective is not None and bool(self.objective.on(self.cf.mdp).ended[key.state])
+        pair, observed = np.array([where.pair]), int(self.cf.observation.actions[t])
+        return not over and bool(is_change(self.cf.mdp.form, np.array([key.state]), pair, observed)[0])
 
     def distribution(self, t: int) -> dict[Any, float]:
         """States that can be at time t = 0 … T, and their probabilities."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tether._foundation.checks import whole_number
 from tether.errors import QueryError
-from tether.plan.limited import LimitedPlan
+from tether.plan.limited import LimitedPlanRecord
 from tether.plan.lost_chance import with_chance
 from tether.plan.path_budget import budgeted
 from tether.plan.tether_record import TetherRecord
@@ -14,7 +14,7 @@ __all__ = ["limited_plan"]
 
 def limited_plan(
     tied: TetherRecord, k: int | None, m: int, budget: float | None, lost: float | None, has_constraint: bool
-) -> LimitedPlan:
+) -> LimitedPlanRecord:
     """The best plan with one of the limits; see `CounterfactualMDP.plan`."""
     if has_constraint or (budget is not None and lost is not None):
         raise QueryError("give one of subject_to=, budget= and lost=")

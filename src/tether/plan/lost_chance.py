@@ -23,8 +23,8 @@ from tether.model.form import all_pair_states, model_of
 from tether.observation.changes import nothing_to_change
 from tether.observation.earned import model_return
 from tether.plan.best_values import final_rewards
-from tether.plan.hidden_types import SideBySide, places_of
-from tether.plan.limited import Key, LimitedPlan, follow_limited
+from tether.plan.hidden_types import SideBySide, places_of, reached_states
+from tether.plan.limited import Key, LimitedPlanRecord, follow_limited
 from tether.plan.tether_record import TetherRecord, refuse_price
 
 if TYPE_CHECKING:
@@ -32,14 +32,11 @@ if TYPE_CHECKING:
 
 __all__ = ["with_chance"]
 
-_EVERY = 1 << 30
-"""Every vector that may be best is kept."""
-
 _CLOSE = 1e-12
 """Probabilities that differ by less are the same."""
 
 
-def with_chance(tied: TetherRecord, k: int, m: int, lost: Any) -> LimitedPlan:
+def with_chance(tied: TetherRecord, k: int, m: int, lost: Any) -> LimitedPlanRecord:
     """The best plan that has k uninfluenced steps in a row with at most this chance."""
     refuse_price(tied.advisable, "lost=")
     if tied.rule == "assured":
@@ -59,7 +56,7 @@ def with_chance(tied: TetherRecord, k: int, m: int, lost: Any) -> LimitedPlan:
         mixture = float(tied.signed(values[number] + weight * (values[other] - values[number])))
     nodes = follow_limited(made.T, Key(made.start.state, made.start.left, (0, number)), made.decide)
     observed = float(tied.signed(model_return(made.graph.mdp, made.graph.observation)))
-    return LimitedPlan(
+    return LimitedPlanRecord(
         tied.cf, k, m, tied.rule, tied.influence, float(tied.signed(values[number])), observed, nodes, tied.objective,
         tied.minimise, lost=float(lost), probability=chance if chance > _CLOSE else 0.0, mixture_value=mixture,
     )  # fmt: skip
@@ -69,7 +66,7 @@ class _Runs:
     """The vectors (value, chance not to be lost) of all nodes: states with runs 0 … k - 1, and k for lost."""
 
     def __init__(self, found: Thresholds, k: int, m: int) -> None:
-        from tether._kernels.vectors import Vectors, layer_of_vectors
+        from tether._kernels.vectors import MANY, Vectors, layer_of_vectors
 
         self.found, self.graph, self.k, self.m = found, found.graph, k, m
         self.form, self.T = self.graph.mdp.form, self.graph.T
@@ -85,17 +82,13 @@ class _Runs:
         for t in range(self.T - 1, -1, -1):
             states, columns = self._states(t), min(m, self.T - t) + 1
             places, rows = places_of(self.S * (k + 1), states), self.step(t)
-            layer, _ = layer_of_vectors(
-                states, places, columns, -1, self._observed(t), rows, made[-1], 1.0, np.full(2, 0.5), _EVERY
-            )
+            layer, _ = layer_of_vectors(states, places, columns, -1, self._observed(t), rows, made[-1], 1.0, MANY)
             made.append(layer)
         self.layers: list[Vectors] = made[::-1]
 
     def _states(self, t: int) -> Ints:
         """All states of a time with every run that can be then."""
-        here = self.graph.states(t).astype(np.int64)
-        if t < self.T and self.graph.ended is not None:
-            here = np.concatenate((here, self.graph.ended.states[t]))
+        here = reached_states(self.graph, t).astype(np.int64)
         runs = [r for r in range(self.k + 1) if r <= t]
         return np.concatenate([here + r * self.S for r in runs])
 

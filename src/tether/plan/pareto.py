@@ -31,11 +31,11 @@ from tether.influence.one_step import distances
 from tether.model.form import Rewards
 from tether.model.properties import Property
 from tether.plan.best_values import Solved, solve_backward
-from tether.plan.chain import chain_value
 from tether.plan.plan_record import PlanRecord
 from tether.plan.rewards import without_rewards
 from tether.plan.tether_record import TetherRecord
 from tether.plan.tracked import tracked
+from tether.plan.walks import chain_value
 
 if TYPE_CHECKING:
     import pyarrow

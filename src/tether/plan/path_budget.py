@@ -25,7 +25,7 @@ from tether.model.form import model_of, pair_states
 from tether.observation.changes import is_change
 from tether.observation.earned import model_return
 from tether.plan.best_values import final_rewards
-from tether.plan.limited import Key, LimitedPlan, follow_limited
+from tether.plan.limited import Key, LimitedPlanRecord, follow_limited
 from tether.plan.tether_record import TetherRecord, refuse_price
 
 __all__ = ["budgeted"]
@@ -52,7 +52,7 @@ class _Stairs(NamedTuple):
         return np.searchsorted(self.least, np.asarray(left) + _CLOSE, side="right") - 1
 
 
-def budgeted(tied: TetherRecord, k: int, m: int, budget: Any) -> LimitedPlan:
+def budgeted(tied: TetherRecord, k: int, m: int, budget: Any) -> LimitedPlanRecord:
     """The best plan whose paths all have at most this total distance."""
     refuse_price(tied.advisable, "budget=")
     if tied.rule == "assured":
@@ -67,7 +67,7 @@ def budgeted(tied: TetherRecord, k: int, m: int, budget: Any) -> LimitedPlan:
     number = int(stairs.at(start.memory))
     nodes = follow_limited(graph.T, start, made.decide)
     least = min(float(key.memory) for key in nodes[-1])  # type: ignore[arg-type]
-    return LimitedPlan(
+    return LimitedPlanRecord(
         tied.cf, k, m, tied.rule, tied.influence, float(tied.signed(stairs.value[number])),
         float(tied.signed(model_return(graph.mdp, graph.observation))), nodes, tied.objective, tied.minimise,
         budget=float(budget), spent=float(budget) - least,

@@ -17,13 +17,14 @@ from tether._foundation.rounding import gain_of
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.conditioning.layers import Graph
 from tether.core.batch import Nodes
+from tether.core.chain import Chain, Taken, Visits
 from tether.influence.advisable import Advisable
 from tether.influence.one_step import Influence
 from tether.influence.rules import Rule
 from tether.model.properties import Property, objective_name
 from tether.observation.changes import is_change
-from tether.plan.chain import Chain, Taken, Visits, graph_chain
 from tether.plan.objective import asked
+from tether.plan.walks import graph_chain
 
 if TYPE_CHECKING:
     import pyarrow
@@ -223,8 +224,8 @@ class PlanRecord(Tabular):
 
         One row per node, t = 0 … T: t, state, changes_left (and, for the rule `assured`, the uninfluenced steps just
         passed), the probability of visiting it (0 in a `RobustPlan` where only other causal models than Gumbel-max
-        lead); and what the plan does there: action, observed_action, changed,
-        influenced, strength, all empty at T.
+        lead), the value, which is what is still expected from there on (empty where the probability is 0 for that
+        reason); and what the plan does there: action, observed_action, changed, influenced, strength, all empty at T.
 
         Examples
         --------

@@ -5,17 +5,18 @@ Plans also as arrays.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints, read_only
+from tether._foundation.arrays import Floats, Ints, read_only, summed
 from tether._foundation.arrow import NameColumn
 from tether.conditioning.layers import replay
+from tether.core.chain import Visits
 from tether.model.form import model_of, pair_states
 from tether.observation.changes import is_change
 from tether.plan.best_values import final_rewards
-from tether.plan.chain import Visits, collect
 
 if TYPE_CHECKING:
     import pyarrow
@@ -51,7 +52,8 @@ def plan_table(plan: PlanRecord) -> pyarrow.Table:
         "state": NameColumn(cf.mdp.states).take(np.concatenate([visits.states for visits in chain.visits])),
         "changes_left": pa.array(np.concatenate([visits.changes for visits in chain.visits])),
         "uninfluenced": pa.array(np.concatenate([visits.runs for visits in chain.visits])),
-        "probability": pa.array(np.concatenate(_probabilities(plan))),
+        "probability": pa.array(np.concatenate(_over_covered(plan, plan.chain.occupancy(), 0.0))),
+        "value": pa.array(np.concatenate(_over_covered(plan, _values(plan), np.nan)), from_pandas=True),
         "action": actions.take(np.concatenate(chosen), last),
         "observed_action": actions.take(np.concatenate(seen), last),
         "changed": each([_changes(plan, t, some) for t, some in enumerate(pairs)], bool),
@@ -75,16 +77,21 @@ def policy_array(plan: PlanRecord) -> Ints:
 
 def values_array(plan: PlanRecord) -> Floats:
     """What is still expected, by time, state and changes left; see `Plan.values`."""
-    world, chain = plan.asked, plan.chain
     found = _by_node(plan, plan.T + 1, np.float64, np.nan)
-    value = final_rewards(world.mdp)[chain.visits[-1].states]
-    for t in range(plan.T, -1, -1):
-        if t < plan.T:
-            link = chain.links[t]
-            worth = link.probability * (link.reward + world.mdp.discount * value[link.target])
-            value = collect(link.source, worth, chain.visits[t].size)
-        found[(t, *_address(plan, chain.visits[t], slice(None)))] = value
+    for t, value in enumerate(_values(plan)):
+        found[(t, *_address(plan, plan.chain.visits[t], slice(None)))] = value
     return read_only(found)
+
+
+def _values(plan: PlanRecord) -> list[Floats]:
+    """What is still expected in each node that the plan can visit, at each time."""
+    world, chain = plan.asked, plan.chain
+    found = [final_rewards(world.mdp)[chain.visits[-1].states]]
+    for t in range(plan.T - 1, -1, -1):
+        link = chain.links[t]
+        worth = link.probability * (link.reward + world.mdp.discount * found[-1][link.target])
+        found.append(summed(link.source, worth, chain.visits[t].size))
+    return found[::-1]
 
 
 def _by_node(plan: PlanRecord, times: int, kind: Any, empty: Any) -> Any:
@@ -166,13 +173,13 @@ def _changes(plan: PlanRecord, t: int, pairs: Ints) -> Any:
     return is_change(plan.cf.mdp.form, visits.states[decided.source], pairs, int(plan.cf.observation.actions[t]))
 
 
-def _probabilities(plan: PlanRecord) -> list[Floats]:
-    """The probability of each node that the plan covers, at each time; 0 where its own mechanism never leads."""
+def _over_covered(plan: PlanRecord, of_visits: Iterable[Floats], elsewhere: float) -> list[Floats]:
+    """Numbers of the nodes that a plan can visit, for each that it covers; at each time."""
     found = []
-    for covered, visits, mass in zip(plan.covered.visits, plan.chain.visits, plan.chain.occupancy(), strict=True):
-        probability = np.zeros(covered.size)
-        probability[covered.locate(visits)] = mass
-        found.append(probability)
+    for covered, visits, numbers in zip(plan.covered.visits, plan.chain.visits, of_visits, strict=True):
+        column = np.full(covered.size, elsewhere)
+        column[covered.locate(visits)] = numbers
+        found.append(column)
     return found
 
 

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Floats
+from tether.core.chain import Taken, Visits
 from tether.errors import Problem, QueryError
 from tether.model.form import all_pair_states
 from tether.model.model_record import ModelRecord
@@ -35,10 +36,9 @@ from tether.model.practice import Practice
 from tether.model.properties import Property
 from tether.observation.changes import nothing_to_change
 from tether.observation.path import Path
-from tether.plan.chain import Taken, Visits
 from tether.plan.solution import solve
 
-__all__ = ["Policy", "follows_the_record", "make_policy", "noisy", "shares_of_pairs"]
+__all__ = ["Policy", "depends_on_time", "follows_the_record", "make_policy", "noisy", "shares_of_pairs"]
 
 _TOLERANCE = 1e-5
 """How far from 1 the probabilities of a policy may sum: those of a network are numbers of single precision."""
@@ -267,10 +267,38 @@ def follows_the_record(policy: Any) -> bool:
         return True
     if not callable(policy) or callable(getattr(policy, "predict", None)):
         return False
+    return _takes(policy) == 3
+
+
+def depends_on_time(mdp: ModelRecord, policy: Any) -> bool:
+    """Whether a policy may say other things at other times, by its form.
+
+    Examples
+    --------
+    >>> import tether
+    >>> grid = tether.cases.grid_world().mdp
+    >>> [depends_on_time(grid, one) for one in ("random", "optimal", {0: "up"}, {(3, 0): "up"}, lambda t, s: "up")]
+    [False, True, False, True, True]
+    """
+    if isinstance(policy, str):
+        return policy != "random"
+    array = as_array(policy)
+    if array is not None:
+        by_index = array.dtype.kind in "iu" and array.shape[-1:] == (mdp.n_states,)
+        return bool(array.ndim > (1 if by_index else 2))
+    if hasattr(policy, "__arrow_c_stream__"):
+        policy = _from_frame(mdp, policy)
+    if isinstance(policy, Mapping):
+        return any(key not in mdp.states for key in policy)
+    return not callable(getattr(policy, "predict", None)) and _takes(policy) != 1
+
+
+def _takes(policy: Any) -> int | None:
+    """How many arguments a function needs; None where it does not say."""
     try:
-        return len(_required(inspect.signature(policy).parameters.values())) == 3
+        return len(_required(inspect.signature(policy).parameters.values()))
     except (TypeError, ValueError):
-        return False
+        return None
 
 
 def _lookup(mdp: ModelRecord, table: Mapping[Any, Any]) -> Callable[[int, Any], Any]:

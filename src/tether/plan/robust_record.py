@@ -27,7 +27,7 @@ from tether.core.batch import NO_RUNS, Nodes, starts
 from tether.errors import QueryError
 from tether.influence.advisable import Advisable, make_advisable
 from tether.influence.kappa import Thresholds
-from tether.influence.rules import Rule
+from tether.influence.rules import GivenRule as Rule
 from tether.model.form import model_of
 from tether.model.properties import Property, make_property
 from tether.observation.changes import nothing_to_change
@@ -39,7 +39,7 @@ from tether.plan.sweep import Sweep
 from tether.plan.tether_record import tether
 
 if TYPE_CHECKING:
-    from tether.plan.chain import Chain
+    from tether.core.chain import Chain
 
 __all__ = ["RobustPlanRecord", "RobustRecord"]
 

@@ -36,10 +36,9 @@ if TYPE_CHECKING:
 
 __all__ = ["SavedPlan", "SavedSweep", "plan_without_model", "sweep_without_model", "write_result"]
 
-_FORMAT = 1
+_FORMAT = 2
 _SETTINGS, _NAMES, _CHECKSUM = b"tether", b"tether.names", b"tether.checksum"
 _OF_PLAN = ("t", "state_index", "changes_left", "uninfluenced", "action_index")
-_OF_SWEEP = ("k", "m", "value", "gain", "size")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -271,14 +270,21 @@ def _described(table: Any, settings: dict[str, Any], states: Any, actions: Any, 
     pairs = (states, "state"), (actions, "action"), (path.states, "state"), (path.actions, "action")
     names = msgspec.msgpack.encode([encode_names(list(some), noun) for some, noun in pairs])
     metadata = {_SETTINGS: msgspec.json.encode(settings), _NAMES: names}
-    return table.replace_schema_metadata({**metadata, _CHECKSUM: _checksum(table, metadata, settings["kind"])})
+    return table.replace_schema_metadata({**metadata, _CHECKSUM: _checksum(table, metadata)})
 
 
-def _checksum(table: Any, metadata: Any, kind: str) -> bytes:
+def _checksum(table: Any, metadata: Any) -> bytes:
+    """A digest of everything: settings, names, and every column."""
+    import pyarrow as pa
+
     digest = hashlib.sha256(metadata[_SETTINGS] + metadata[_NAMES])
-    for name in _OF_PLAN if kind == "plan" else _OF_SWEEP:
-        column = table[name].to_numpy()
-        digest.update(f"{name} {column.dtype.str} {column.size}".encode() + np.ascontiguousarray(column).tobytes())
+    for name in table.column_names:
+        column = table[name].combine_chunks()
+        if column.null_count or not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+            digest.update(f"{name} {column.type} {column.to_pylist()!r}".encode())
+        else:
+            numbers = column.to_numpy()
+            digest.update(f"{name} {column.type} {len(column)}".encode() + np.ascontiguousarray(numbers).tobytes())
     return digest.hexdigest().encode()
 
 
@@ -298,4 +304,4 @@ def is_sound(table: Any, kind: str) -> bool:
     settings = msgspec.json.decode(metadata[_SETTINGS])
     if not isinstance(settings, dict) or settings.get("kind") != kind or settings.get("format") != _FORMAT:
         return False
-    return bool(_checksum(table, metadata, kind) == metadata[_CHECKSUM])
+    return bool(_checksum(table, metadata) == metadata[_CHECKSUM])

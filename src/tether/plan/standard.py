@@ -15,16 +15,17 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints, places_among, read_only, summed
 from tether.conditioning.edited_rows import Rows, spans
 from tether.conditioning.layers import expand, walking
+from tether.core.chain import Decide, Taken, Visits
 from tether.errors import Problem, QueryError
 from tether.model.form import all_pair_states, pair_states
 from tether.model.model_record import ModelRecord
 from tether.model.practice import Practice, learned_counts, practice
 from tether.model.properties import Decided, Property, make_property
-from tether.plan.chain import Decide, Taken, Visits, or_rest
 from tether.plan.policy import array_decider, decider, make_policy
 from tether.plan.resting import asked_model, counts_at_rest
 from tether.plan.rewards import ExpectedRewards
 from tether.plan.solution import backward_values, choice_type
+from tether.plan.walks import or_rest
 
 __all__ = ["LayerValues", "Standard", "check_finite", "is_best"]
 

@@ -24,11 +24,11 @@ from tether.influence.one_step import Influence, make_influence
 from tether.influence.rules import Rule, make_rule
 from tether.model.properties import Property, make_property, objective_name
 from tether.plan.best_values import Progress, Solved, measure_backward, observed_value, solve_backward
-from tether.plan.chain import chain_value
 from tether.plan.limits import ABOUT, SHARE, about_k, enough_k
 from tether.plan.objective import asked, negated
 from tether.plan.plan_record import PlanRecord
 from tether.plan.sweep import Sweep, checked_measures
+from tether.plan.walks import chain_value
 
 if TYPE_CHECKING:
     from tether.influence.classes import Classes

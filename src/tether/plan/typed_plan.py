@@ -17,8 +17,8 @@ from tether._foundation.rounding import gain_of
 from tether._foundation.words import number
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.errors import QueryError
-from tether.influence.one_step import Influence
-from tether.influence.rules import Rule
+from tether.influence.one_step import GivenInfluence as Influence
+from tether.influence.rules import GivenRule as Rule
 from tether.model.properties import Property, make_property
 from tether.observation.earned import model_return
 from tether.plan.hidden_types import TypedValues

@@ -28,14 +28,16 @@ from tether.errors import QueryError
 from tether.influence.kappa import Thresholds
 from tether.model.form import Form, model_of
 from tether.model.from_table import form_from_codes
+from tether.model.model_record import ModelRecord
 from tether.model.names import Names, make_names
 from tether.observation.changes import is_change
+from tether.plan.plan_record import PlanRecord
 from tether.plan.tether_record import TetherRecord
 
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["CounterfactualRows", "Unfolded", "rows_of", "rows_table", "unfolded"]
+__all__ = ["CounterfactualRows", "Unfolded", "choices_in", "rows_of", "rows_table", "unfolded"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -279,6 +281,23 @@ def _as_model(
     return Unfolded(states, mdp.actions, form, read_only(np.where(is_end, final, 0.0)), mdp.discount)
 
 
+def choices_in(plan: PlanRecord, states: Names) -> dict[Any, Any]:
+    """What a plan does in the states of an unfolded model, by name; where it ends, nothing is chosen.
+
+    Where everything is allowed, also under the rule `assured`, states have no run.
+    """
+    mdp, chosen = plan.cf.mdp, {}
+    for t, (visits, taken) in enumerate(zip(plan.covered.visits, plan.covered.taken, strict=False)):
+        resting = plan.covered.at_rest(t)
+        actions = mdp.form.pair_action[taken.pairs].tolist()
+        for i, action in zip(taken.source.tolist(), actions, strict=True):
+            state, left, run = int(visits.states[i]), (int(visits.changes[i]),), (int(visits.runs[i]),)
+            for name in (_name(mdp, t, state, one, left) for one in ((), run)[: 1 + (plan.rule == "assured")]):
+                if not resting[i] and name in states:
+                    chosen[name] = mdp.actions[action]
+    return chosen
+
+
 def _states(found: Thresholds, here: list[Ints], most: int) -> Ints:
     return np.concatenate([found.layers[t].nodes.states[some // (most + 1)] for t, some in enumerate(here)])
 
@@ -287,11 +306,13 @@ def _names(
     found: Thresholds, tied: TetherRecord, t: int, keys: Ints, most: int, counted: bool
 ) -> list[tuple[Any, ...]]:
     """(t, state), with the run and the changes left where they count; a state of several parts is spread out."""
-    nodes, states = found.layers[t].nodes, tied.cf.mdp.states
-    names = []
+    nodes, names = found.layers[t].nodes, []
     for node, left in zip((keys // (most + 1)).tolist(), (keys % (most + 1)).tolist(), strict=True):
-        state = states[int(nodes.states[node])]
-        parts = tuple(state) if isinstance(state, tuple) else (state,)
         run = (int(nodes.runs[node]),) if nodes.runs.size else ()
-        names.append((t, *parts, *run, *((left,) if counted else ())))
+        names.append(_name(tied.cf.mdp, t, int(nodes.states[node]), run, (left,) if counted else ()))
     return names
+
+
+def _name(mdp: ModelRecord, t: int, state: int, run: tuple[int, ...], left: tuple[int, ...]) -> tuple[Any, ...]:
+    name = mdp.states[state]
+    return (t, *(tuple(name) if isinstance(name, tuple) else (name,)), *run, *left)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -116,12 +116,10 @@ def _states_of(mdp: ModelRecord, text: str, variables: dict[str, Variable]) -> F
         return found
     parts = re.split(r"\s+and\s+", text)
     if len(parts) > 1:
-        for part in parts:
-            found = _states_of(mdp, part, variables) & (found if part is not parts[0] else True)
-        return found
+        return np.asarray(np.all([_states_of(mdp, part, variables) for part in parts], axis=0))
     term = _TERM.fullmatch(text)
     name, value = (text, "yes") if term is None else (term["name"].strip(), term["value"].strip().strip("'\""))
-    variable = next((one for one in variables.values() if folded(one.words) == folded(name.replace("_", " "))), None)
+    variable = _variable(variables, name)
     if variable is None:
         there = [f"variables: {', '.join(one.words for one in variables.values())}"] if variables else []
         there += [f"labels: {', '.join(mdp.labels)}"] if mdp.labels else []
@@ -151,9 +149,7 @@ def all_conditions(
         groups = [[Condition((shown(state),))] for state in mdp.states]
     else:
         for name in [names] if isinstance(names, str) else names:
-            variable = next(
-                (one for one in variables.values() if folded(one.words) == folded(name.replace("_", " "))), None
-            )
+            variable = _variable(variables, name)
             if variable is None:
                 find_states(mdp, read_condition(name), variables)  # which says what there is
             groups.append([read_condition(name)] if variable is None else _values_of(variable))
@@ -161,7 +157,7 @@ def all_conditions(
     chosen: list[Sequence[Condition]] = [(one,) for group in groups for one in group]
     for size in range(2, depth + 1):
         for several in combinations(groups, size):
-            chosen += _products(several)
+            chosen += product(*several)
     found, seen = [], set()
     for conditions in chosen:
         joined = Condition(tuple(term for one in conditions for term in one.terms))
@@ -173,11 +169,9 @@ def all_conditions(
     return found
 
 
-def _products(groups: Sequence[list[Condition]]) -> list[Sequence[Condition]]:
-    found: list[Sequence[Condition]] = [()]
-    for group in groups:
-        found = [(*before, one) for before in found for one in group]
-    return found
+def _variable(variables: dict[str, Variable], name: str) -> Variable | None:
+    """The variable of a name, however it is written."""
+    return next((one for one in variables.values() if folded(one.words) == folded(name.replace("_", " "))), None)
 
 
 def _values_of(variable: Variable) -> list[Condition]:

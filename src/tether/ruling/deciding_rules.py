@@ -15,14 +15,19 @@ from tether._foundation.arrays import Floats
 from tether._foundation.checks import whole_number
 from tether._foundation.rounding import rounding_of
 from tether.errors import Problem, QueryError
+from tether.learning.learn import relearned
+from tether.logs.batches import open_log
+from tether.logs.fingerprint import digest_of_model
 from tether.mdp import MDP
 from tether.model.names import name_list
 from tether.model.properties import make_property
+from tether.model.several_types import refuse_types
+from tether.plan.standard import Standard
 from tether.ruling.conditions import all_conditions, variables_of
 from tether.ruling.counting import CHOOSING, LogCounts, count_log
 from tether.ruling.edits import Actions
 from tether.ruling.hidden_reasons import undoing_gamma
-from tether.ruling.one_rule import Rule
+from tether.ruling.one_rule import OneRule
 from tether.ruling.practised import Candidate, Values, apply_rules, practice_of
 from tether.ruling.recorded import RuleWorld, bad_states
 from tether.ruling.replaying import NUMBERS, Asked, BatchNumbers, RuleWork
@@ -108,8 +113,8 @@ def search_rules(
 def judge_rules(run: RuleRun, rules: Any) -> dict[str, Any]:
     """Rules of the user, with their numbers: what `RulesRecord` takes."""
     mdp = run.world.mdp
-    given = [rules] if isinstance(rules, Rule) else list(rules)
-    wrong = next((one for one in given if not isinstance(one, Rule)), None)
+    given = [rules] if isinstance(rules, OneRule) else list(rules)
+    wrong = next((one for one in given if not isinstance(one, OneRule)), None)
     if not given or wrong is not None:
         fix = "tether.rule('worse', instead_of='wait', do='treat')"
         raise QueryError(Problem("expected rules", value=wrong, fix=fix, argument="rules"))
@@ -154,8 +159,13 @@ class RuleRun:
         """Check what is asked, and count the log."""
         from tether.auditing.where import selection_of
         from tether.io.opening import read_as_learned
-        from tether.logs.batches import open_log
 
+        refuse_types(
+            mdp,
+            "a rule is the same for everybody, so it is judged in one model of everybody",
+            "learn one model of the whole log, tether.learn(log); if the log says the type, leave it in the states: "
+            "rules can then ask for it. tether.audit(types, log) is about single episodes",
+        )
         if not isinstance(mdp, MDP):
             raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}: tether.learn(log), …")
         if not (isinstance(holdout, int | float) and 0 <= holdout < 1):
@@ -196,8 +206,6 @@ class RuleRun:
 
     def best_gain(self) -> float:
         """What the best policy of the plain model would change per episode."""
-        from tether.plan.standard import Standard
-
         every, standard = self.every, Standard(self.world.mdp, "best", self.world.objective, self.world.minimise)
         best = np.empty(every.first.size)
         for steps in np.unique(every.horizon).tolist():
@@ -224,7 +232,6 @@ class RuleRun:
         from tether.auditing.directory import open_directory
         from tether.auditing.running import Batches, answer_missing
         from tether.auditing.workers import Workers, make_workers
-        from tether.logs.fingerprint import digest_of_model
 
         mdp, log = self.world.mdp, self.log
         if self.out is None:
@@ -271,7 +278,7 @@ class RuleRun:
         held, held_low, held_high = self._held_out(found, number)
         bad = world.bad is not None
         touched, harmed = found.chosen[number]
-        words = [Rule(one.condition, one.edit.instead_of, one.edit.do) for one in rules]
+        words = [OneRule(one.condition, one.edit.instead_of, one.edit.do) for one in rules]
         sign = world.sign
         ends = (sign * low, sign * high) if sign > 0 else (sign * high, sign * low)
         held_ends = (sign * held_low, sign * held_high) if sign > 0 else (sign * held_high, sign * held_low)
@@ -354,8 +361,6 @@ def _placebo(run: RuleRun, edits: Any, conditions: Any) -> Floats | None:
     part = run.choosing
     if not part.is_learned:
         return None
-    from tether.learning.learn import relearned
-
     assert run.world.mdp.counts is not None
     which = CHOOSING if part is not run.every else None
     seen = run.counts.of("transitions", which)

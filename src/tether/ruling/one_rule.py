@@ -8,11 +8,11 @@ from typing import Any
 from tether._foundation.markup import Displayed
 from tether.ruling.conditions import Condition, read_condition
 
-__all__ = ["Rule", "rule"]
+__all__ = ["OneRule", "rule"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule(Displayed):
+class OneRule(Displayed):
     """One rule for everybody; made by `tether.rule`, or found by `tether.rules`.
 
     Attributes
@@ -48,7 +48,7 @@ class Rule(Displayed):
         return self.words
 
 
-def rule(condition: Any, *, instead_of: Any = None, do: Any = None) -> Rule:
+def rule(condition: Any, *, instead_of: Any = None, do: Any = None) -> OneRule:
     """One rule of one's own, for `tether.evaluate_rules`: in some states, something else is done from now on.
 
     Parameters
@@ -78,4 +78,4 @@ def rule(condition: Any, *, instead_of: Any = None, do: Any = None) -> Rule:
     if instead_of is not None and instead_of == do:
         message = f"the rule changes nothing: {do} is done instead of {do}"
         raise QueryError(Problem(message, value=do, fix="leave instead_of= out: then it is always done"))
-    return Rule(read_condition(condition), instead_of, do)
+    return OneRule(read_condition(condition), instead_of, do)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.arrays import Flags, Floats, Ints, summed
-from tether.core.batch import Model, starts
+from tether._foundation.arrays import Flags, Floats, Ints, spans, starts, summed
+from tether.core.batch import Model
 from tether.core.replays import Suffixes, Worth
 from tether.errors import Problem, QueryError
 from tether.evaluation.outcomes import absorbing
@@ -205,9 +205,8 @@ class Recorded:
 
     def suffixes(self, first: Ints, step: Ints) -> Suffixes:
         """Episodes (by number) from a step on (by place among all steps)."""
-        length = self.start[first + 1] - step
-        start = starts(length)
-        at = np.arange(int(start[-1])) + np.repeat(step - start[:-1], length)
+        start = starts(self.start[first + 1] - step)
+        _, at = spans(step, self.start[first + 1])
         time = step - self.start[first]
         return Suffixes(
             start, self.state[at], self.pair[at], self.outcome[at], time, self.horizon[first], self.before[step],

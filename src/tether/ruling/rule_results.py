@@ -20,7 +20,7 @@ from tether.core.replays import Practice
 from tether.explanation.reviewing import outcome_noun
 from tether.model.model_record import ModelRecord
 from tether.observation.path import Path
-from tether.ruling.one_rule import Rule
+from tether.ruling.one_rule import OneRule
 from tether.ruling.practised import practice_of
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ class EvaluatedRule(Displayed):
 
     Attributes
     ----------
-    rule : Rule
-    on_top_of : tuple of Rule
+    rule : OneRule
+    on_top_of : tuple of OneRule
         Rules that hold already.
     episodes, touched, steps : int
         Episodes in all; those that the rule touches; in how many of their steps it changes what was done.
@@ -138,8 +138,8 @@ class EvaluatedRule(Displayed):
     It touches 4 episodes of 50.
     """
 
-    rule: Rule
-    on_top_of: tuple[Rule, ...]
+    rule: OneRule
+    on_top_of: tuple[OneRule, ...]
     episodes: int
     touched: int
     steps: int

@@ -16,6 +16,7 @@ import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints, summed
 from tether.learning.learn import relearned
+from tether.logs.cohort import search
 from tether.mdp import MDP
 from tether.plan.standard import Standard
 from tether.ruling.conditions import Condition
@@ -195,8 +196,6 @@ def permuted(mdp: MDP, transitions: Ints, rng: np.random.Generator) -> Ints:
     pair, outcome = entry_pair[step], form.next_state[step][order]
     found = np.zeros(transitions.size, np.int64)
     low, high = form.row_start[pair], form.row_start[pair + 1]
-    from tether.logs.cohort import search
-
     entry = search(form.next_state, low, high, outcome)
     np.add.at(found, entry[entry >= 0], 1)
     return found

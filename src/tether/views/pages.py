@@ -20,7 +20,7 @@ from tether.errors import QueryError
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["date_of_page", "drawing", "render", "source"]
+__all__ = ["date_of_page", "drawing", "in_words", "render", "source"]
 
 _LONG_WORDS = re.compile(r"(\S{16,})")
 _BREAKS = re.compile(r"(?<=\w[/_])(?=\w)")
@@ -116,6 +116,15 @@ def _cut(value: Any, most: int = 160) -> str:
 def _printable(value: Any) -> Any:
     """A value that a template prints, without forbidden characters; our own drawings have none."""
     return value if hasattr(value, "__html__") else clean(value)
+
+
+def in_words(day: dt.date) -> str:
+    """A date as a page shows it.
+
+    >>> in_words(dt.date(2026, 11, 18))
+    '18 November 2026'
+    """
+    return f"{day.day} {day:%B %Y}"
 
 
 def date_of_page(date: Any) -> dt.date:

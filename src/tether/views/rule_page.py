@@ -6,24 +6,23 @@ import datetime as dt
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+import numpy as np
 
 from tether._foundation.words import counted, percent, percents, three_digits
 from tether._foundation.writing import written
 from tether._version import __version__
 from tether.conditioning.model_sets import EVERY_MODEL, IN_SHORT
 from tether.errors import QueryError
+from tether.explanation.verdicts import Nouns
 from tether.figures.output import inline_svg
-from tether.figures.rule_bars import plot_before_after, plot_rules
+from tether.figures.rule_bars import plot_rules
 from tether.ruling.rule_results import EvaluatedRule, RulesRecord, range_in_words, whole
-from tether.views.pages import date_of_page, drawing, render
+from tether.views.pages import date_of_page, drawing, in_words, render
+from tether.views.report.drawings import Drawing
 
 __all__ = ["write_rules"]
-
-
-class _Picture(NamedTuple):
-    caption: str
-    svg: Any
 
 
 def write_rules(
@@ -33,20 +32,25 @@ def write_rules(
     title: str | None = None,
     about: Mapping[str, Any] | None = None,
     date: dt.date | None = None,
+    nouns: Nouns | None = None,
 ) -> Path:
     """Write the page of rules; see `tether.records.Rules.report`."""
     if about is not None and not isinstance(about, Mapping):
         raise QueryError(f"about must map names to values, not {about!r}")
-    target, day = Path(file), date_of_page(date)
+    target, day, say = Path(file), date_of_page(date), nouns or Nouns()
     shown = rules.chosen or (() if rules.searched else tuple(rules))
     named = {"date": day.isoformat(), "made by": f"Tether {__version__}", **rules.settings, **(about or {})}
     text = render(
         "rules.html",
-        title=title or _title(rules),
-        lead=_lead(rules),
-        rules=[_screen(rules, number, one) for number, one in enumerate(shown)],
-        table=_table(rules),
-        picture=_overview(rules) if len(rules) > 1 else None,
+        nouns=say,
+        title=title or "What should be done from now on?",
+        under=say(_source(rules)),
+        source=str((about or {}).get("model file", "")),
+        date=in_words(day),
+        lead=say(_lead(rules)),
+        rules=[_said(_screen(rules, number, one), say) for number, one in enumerate(shown)],
+        table=_said(_table(rules), say),
+        picture=_overview(rules, say) if len(rules) > 1 else None,
         placebo=_placebo(rules),
         settings=[(name, "none" if value is None else str(value)) for name, value in named.items()],
     )
@@ -55,9 +59,18 @@ def write_rules(
     return target
 
 
-def _title(rules: RulesRecord) -> str:
+def _said(part: Any, say: Nouns) -> Any:
+    """A part of the page in the log's own words; pictures have none of them."""
+    if isinstance(part, str):
+        return say(part)
+    if isinstance(part, dict):
+        return {name: _said(one, say) for name, one in part.items()}
+    return [_said(one, say) for one in part] if type(part) in (list, tuple) else part
+
+
+def _source(rules: RulesRecord) -> str:
     episodes = counted(rules[0].episodes, "episode") if len(rules) else "a log"
-    return f"What should be done from now on? Rules from {episodes}"
+    return f"Rules from {episodes}"
 
 
 def _lead(rules: RulesRecord) -> str:
@@ -69,15 +82,14 @@ def _lead(rules: RulesRecord) -> str:
 
 def _screen(rules: RulesRecord, number: int, one: EvaluatedRule) -> dict[str, Any]:
     cards = [("Touched", f"{one.touched:,}", f"of {counted(one.episodes, 'episode')}, in {counted(one.steps, 'step')}")]
-    pictures = []
+    headline, bars = "", []
     if one.bad:
         bad = one.bad_noun.capitalize()
         cards.append((f"{bad} averted", whole(one.saved), _range(one.saved_low, one.saved_high)))
         cards.append((f"{bad} caused", whole(one.lost), _range(one.lost_low, one.lost_high)))
-        ax = plot_before_after(one.bad_before, one.bad_after, one.bad)
         before, after = percents(one.bad_before, one.bad_after)
-        label = f"{before} end in {one.bad_noun} as usual, {after} with the rule"
-        pictures.append(_Picture(label, drawing(inline_svg(ax, f"before{number}", label))))
+        headline = f"{before} end in {one.bad_noun} as usual, {after} with the rule"
+        bars = [_bar("as usual", before, one.bad_before), _bar("with the rule", after, one.bad_after)]
     cards.append(("Helped, harmed", f"{whole(one.helped)}, {whole(one.harmed)}", "episodes that end better, worse"))
     if one.held_out:
         ends = f"90 % interval {three_digits(one.held_out_low)} to {three_digits(one.held_out_high)}"
@@ -88,7 +100,8 @@ def _screen(rules: RulesRecord, number: int, one: EvaluatedRule) -> dict[str, An
         "sentence": str(one.rule),
         "on_top_of": [str(other) for other in one.on_top_of],
         "cards": cards,
-        "pictures": pictures,
+        "headline": headline,
+        "bars": bars,
         "split": one.split(),
         "means": one.means(),
         "check": one.check(),
@@ -97,6 +110,12 @@ def _screen(rules: RulesRecord, number: int, one: EvaluatedRule) -> dict[str, An
         "reached": reached,
         "shares": _shares(one),
     }
+
+
+def _bar(name: str, percent: str, share: float) -> tuple[str, list[dict[str, Any]]]:
+    """A bar of all episodes: those that end badly, and the others."""
+    parts = [{"side": "bad", "share": share, "text": ""}, {"side": "", "share": 1.0 - share, "text": ""}]
+    return f"{name}: {percent.removesuffix(' %')} of 100", parts
 
 
 def _verdict(one: EvaluatedRule) -> str:
@@ -147,9 +166,11 @@ def _table(rules: RulesRecord) -> dict[str, Any]:
     return {"title": "The rules that were replayed, best first", "columns": columns, "rows": rows}
 
 
-def _overview(rules: RulesRecord) -> _Picture:
+def _overview(rules: RulesRecord, say: Nouns) -> Drawing:
     label = "; ".join(f"{one.rule} helped {whole(one.helped)}, harmed {whole(one.harmed)}" for one in rules)
-    return _Picture("Helped and harmed", drawing(inline_svg(plot_rules(rules), "rules", label)))
+    most = rules[int(np.argmax([one.helped for one in rules]))]
+    caption = say(f"{most.rule} It helps {whole(most.helped)} episodes and harms {whole(most.harmed)}")
+    return Drawing(caption, drawing(inline_svg(plot_rules(rules, episodes=say("episodes")), "rules", say(label))))
 
 
 def _placebo(rules: RulesRecord) -> str:

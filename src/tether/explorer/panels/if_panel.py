@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.rounding import ROUNDING, rounding_of
-from tether._foundation.words import average, number, percent, strength_in_words, with_spread
+from tether._foundation.words import average, number, percent, strength_in_words
 from tether.conditioning.model_sets import IN_SHORT
 from tether.evaluation.certificate import Certificate
 from tether.evaluation.evaluate import Evaluation, evaluate_policy
+from tether.evaluation.return_distribution import middle_half
 from tether.evaluation.tailoring import Tailoring
 from tether.explanation.what_if import WhatIf
 from tether.explorer.answer_cache import EpisodeAnswer
@@ -130,7 +131,8 @@ def _compared(asked: Asked, answer: EpisodeAnswer, found: WhatIf, other: WhatIf 
     value_name = "expected return" if tied.objective is None else f"probability that {tied.objective.in_words}"
     outcomes = [one.outcomes() for _, one, _, _ in columns]
     rows: list[tuple[str, list[str]]] = [
-        (value_name, [with_spread(one.value, one.std) for _, one, _, _ in columns]),
+        (value_name, [number(one.value) for _, one, _, _ in columns]),
+        *([("half of the replays", [_half(one) for _, one, _, _ in columns])] if tied.objective is None else []),
         ("gain", [_gain(one.value - observed, observed) for _, one, _, _ in columns]),
         *(
             (f"outcome: {name}", [percent(by.get(name, 0.0)) for by in outcomes])
@@ -138,7 +140,7 @@ def _compared(asked: Asked, answer: EpisodeAnswer, found: WhatIf, other: WhatIf 
         ),
         ("actions changed", [average(float(one.changed.sum())) for _, one, _, _ in columns if one.changed is not None]),
         ("strength per step", [strength_in_words(_tailoring(one).mean_strength()) for _, one, _, _ in columns]),
-        ("influenced steps", [_influenced(one) for _, one, _, _ in columns]),
+        ("steps on known ground", [_influenced(one) for _, one, _, _ in columns]),
         ("tether it needs", ["no tether" if k is None or k > T else f"k = {k}" for _, _, k, _ in columns]),
         (f"under {IN_SHORT}", [number(observed), *(_range(one, False) for _, _, _, one in columns[1:])]),
         ("the same, luck related over time", [number(observed), *(_range(one, True) for _, _, _, one in columns[1:])]),
@@ -160,6 +162,14 @@ def _range(found: Certificate | None, related: bool) -> str:
         return "–"
     worst, best = map(number, found.related if related else (found.nothing.worst, found.nothing.best))
     return worst if worst == best else f"{worst} to {best}"
+
+
+def _half(one: Evaluation) -> str:
+    found = middle_half(one)
+    if found is None:
+        return "–"
+    low, high = map(number, found)
+    return low if low == high else f"{low} to {high}"
 
 
 def _gain(gain: float, observed: float) -> str:

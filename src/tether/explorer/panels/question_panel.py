@@ -124,7 +124,6 @@ def _others(answer: EpisodeAnswer, view: View, table: Sweep) -> dict[str, Any]:
     anywhere = view.address(k=int(_K), m=int(_M))  # one address for all cells: there may be hundreds
     shown = table_of(table, plan, answer.suggested, lambda k, m: anywhere.replace(_K, str(k)).replace(_M, str(m)))
     return {
-        "ticks_m": _ticks(_where_m_matters(answer, table), 0, plan.T, "m", view),
         "table": drawing(shown.html()),
         "complete": table.is_complete,
         "what": "Expected return" if plan.objective is None else f"Probability that {plan.objective.in_words}",
@@ -167,7 +166,7 @@ def _meters(answer: EpisodeAnswer) -> list[dict[str, Any]]:
 
 
 def _near(answer: EpisodeAnswer) -> dict[str, Any]:
-    """First the strength; then how many steps pass the test that k counts, as they may do with a strength near 0."""
+    """First the strength; then how many steps are known ground, as they may be with a strength near 0."""
     plan, tailoring = answer.plan, answer.outlook.tailoring
     assert tailoring is not None
     if not left_to_chance(plan.asked, plan.chain):
@@ -180,12 +179,6 @@ def _near(answer: EpisodeAnswer) -> dict[str, Any]:
         "value": percent(about),
         "beside": f"{influenced} of {steps} steps{until} are on known ground, which k counts",
     }
-
-
-def _where_m_matters(answer: EpisodeAnswer, table: Sweep) -> list[int]:
-    """Values of m, among those computed, at which the best value within this k changes."""
-    values = table.values[table.ks == answer.plan.k][0]
-    return [int(m) for i, m in enumerate(table.ms) if i == 0 or values[i] - values[i - 1] > table.rounding]
 
 
 def _ticks(values: list[int], low: int, high: int, name: str, view: View) -> list[dict[str, Any]]:

@@ -24,9 +24,9 @@ _OUTCOMES = 30
 
 MEANINGS = {
     CLASSES[0]: "this state was observed at that time",
-    CLASSES[1]: "an influenced step can be met within k steps, and an allowed plan can get here",
-    CLASSES[2]: "an influenced step can be met within k steps, but no allowed plan gets here",
-    CLASSES[3]: "no influenced step can be met within k steps from here",
+    CLASSES[1]: "known ground can be met within k steps, and an allowed plan can get here",
+    CLASSES[2]: "known ground can be met within k steps, but no allowed plan gets here",
+    CLASSES[3]: "no known ground can be met within k steps from here",
     "unreachable": "with the luck of this episode, no actions lead here at that time",
     "decided": "the property is decided here, one way or the other: no influence is required after that",
 }
@@ -107,15 +107,15 @@ def _actions(asked: Asked, answer: EpisodeAnswer, t: int, s: int) -> list[dict[s
 def _because(found: Why, naming: Naming) -> str:
     """The reason in a few words; the sentence of `why` names the states on the way."""
     if found.reason == "end":
-        return "Fewer than k steps are left: influence is assumed."
+        return "Fewer than k steps are left: known ground is assumed."
     if found.reason == "successor":
         return f"It may lead to {naming.state(found.successor)}, where nothing is allowed for k = {found.k}."
     if found.reason == "run":
-        return f"It makes a run of uninfluenced steps that is {'short enough' if found.allowed else 'too long'}."
+        return f"It makes a run off known ground that is {'short enough' if found.allowed else 'too long'}."
     if found.nearest == 1:
-        return "It counts as influenced itself."
+        return "It is known ground itself."
     if found.nearest is not None:
-        return f"The nearest influenced step is {found.nearest} steps away, counting this one."
+        return f"The nearest known ground is {found.nearest} steps away, counting this one."
     because = found.reason_in_words(naming.any)
     return f"{because[0].upper()}{because[1:]}"
 

@@ -1,4 +1,4 @@
-// Sliders, menus, links and searches: each changes the address, and nothing else.
+// The slider, menus, links and searches: each changes the address, and nothing else.
 
 import { change, go, view } from "./address.js";
 
@@ -60,7 +60,7 @@ async function copy(button) {
   }
 }
 
-/** Sliders stand where the address says; where it does not say, where the answer says k and m are. */
+/** The slider and the number of changes stand where the address says; where it does not say, where the answer says k and m are. */
 export function settle() {
   const now = document.getElementById("now");
   if (!now) return;
@@ -69,7 +69,7 @@ export function settle() {
     if (!input) continue;
     input.max = now.dataset[`${name}Max`];
     input.value = view().get(name) ?? now.dataset[name]; // the answer may be to an older question
-    document.getElementById(`${name}-now`).textContent = input.value;
+    if (name === "k") document.getElementById("k-now").textContent = input.value;
   }
   for (const row of document.querySelectorAll(".ladder tr[data-k]")) {
     row.classList.toggle("here", row.dataset.k === now.dataset.k);

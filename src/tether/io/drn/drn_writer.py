@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.writing import written
-from tether.io.export import distinct_names, label_states, pair_rewards, spelled, target_of
-from tether.io.plaintext import File
+from tether.io.files import File
+from tether.io.plaintext import pair_rewards, spelled, target_of
 from tether.io.valuations import valuations, write_value
 from tether.mdp import MDP
+from tether.model.as_stormpy import label_states, names_for_storm
 from tether.model.names import Names
 
-__all__ = ["write_drn"]
+__all__ = ["write_drn", "written_values"]
 
-_NOT_ALLOWED = re.compile(r"[^\w.#+-]")
 _TEXT = re.compile(r"[^\s&=!\[\]\"]([^&=\[\]\n\r]*[^\s&=\[\]])?")
 
 
@@ -64,7 +64,7 @@ def _head(mdp: MDP) -> list[str]:
 
 def _model(mdp: MDP, rewards: list[str], marked: Mapping[str, list[int]]) -> Iterator[str]:
     form = mdp.form
-    names = distinct_names(mdp.actions, _NOT_ALLOWED)
+    names = names_for_storm(mdp.actions)
     labels: dict[int, str] = {}
     for name, states in marked.items():
         for s in states:
@@ -85,17 +85,22 @@ def _model(mdp: MDP, rewards: list[str], marked: Mapping[str, list[int]]) -> Ite
 
 
 def _comments(states: Names) -> list[str] | None:
-    """Names as Storm writes values of variables; None for 0 … n-1, or if the names could not be read again."""
+    """Names as Storm writes values of variables; None where they are not written."""
+    values = written_values(states)
+    return None if values is None else [f"//[{' & '.join(map(_spelled, values[0], row))}]\n" for row in values[1]]
+
+
+def written_values(states: Names) -> tuple[tuple[str, ...], list[tuple[Any, ...]]] | None:
+    """The variables that names of states are, and their values; None for 0 … n-1, or if they were not read again."""
     if isinstance(states[:0], range):
         return None
     values = valuations(states, (bool, int, str))
     if values is None:
         return None
-    names, rows = values
-    for text in {value for row in rows for value in row if isinstance(value, str)}:
+    for text in {value for row in values[1] for value in row if isinstance(value, str)}:
         if not _TEXT.fullmatch(text) or text in ("true", "false") or re.fullmatch(r"-?[0-9]+", text):
             return None
-    return [f"//[{' & '.join(map(_spelled, names, row))}]\n" for row in rows]
+    return values
 
 
 def _spelled(name: str, value: Any) -> str:

@@ -11,14 +11,15 @@ import numpy as np
 
 from tether._foundation.writing import written_into
 from tether.errors import FileError, Problem
-from tether.io.export import distinct_names, entry_rewards, label_states, spelled, target_of
-from tether.io.plaintext import File
+from tether.io.files import File
+from tether.io.plaintext import entry_rewards, spelled, target_of
 from tether.io.valuations import valuations, write_value
 from tether.mdp import MDP
+from tether.model.as_stormpy import distinct_names, label_states
 from tether.model.form import all_pair_states
 from tether.model.model_record import ModelRecord
 
-__all__ = ["action_names", "write_prism"]
+__all__ = ["action_names", "choice_names", "state_values", "write_prism"]
 
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_]")
 _RESERVED = re.compile(
@@ -88,14 +89,14 @@ def _indices(mdp: MDP) -> tuple[list[int], list[int], list[int]]:
 
 
 def _transitions(mdp: MDP) -> list[str]:
-    names = [f" {name}" for name in _action_names(mdp)]
+    names = [f" {name}" for name in choice_names(mdp)]
     actions = np.repeat(mdp.form.pair_action, np.diff(mdp.form.row_start)).tolist()
     columns = zip(*_indices(mdp), spelled(mdp.form.probability), actions, strict=True)
     lines = [f"{s} {k} {j} {p}{names[a] if names else ''}\n" for s, k, j, p, a in columns]
     return [f"{mdp.n_states} {mdp.n_pairs} {mdp.n_transitions}\n", *lines]
 
 
-def _action_names(mdp: MDP) -> list[str]:
+def choice_names(mdp: ModelRecord) -> list[str]:
     """Names of actions that PRISM accepts; none if the name of each action is the index of its choice."""
     choice = np.arange(mdp.n_pairs) - mdp.form.pair_start[all_pair_states(mdp.form.pair_start)]
     if all(type(label) is int for label in mdp.actions):
@@ -115,6 +116,12 @@ def _as_identifier(label: Any) -> str:
     if _RESERVED.fullmatch(text):
         return f"{text}_"
     return text if re.match(r"[A-Za-z_]", text) else f"a{text}"
+
+
+def state_values(mdp: ModelRecord) -> list[tuple[Any, ...]] | None:
+    """The values of variables that the names of states are; None if states are written by their index."""
+    found = valuations(mdp.states, (bool, int))
+    return None if found is None else found[1]
 
 
 def _states(mdp: MDP) -> list[str]:

@@ -20,7 +20,7 @@ from tether.explanation.verdicts import Nouns
 from tether.views.audit.audit_sections import sections
 from tether.views.audit.audit_words import settings
 from tether.views.audit.listed_episodes import listed_episodes
-from tether.views.pages import date_of_page, drawing, render, source
+from tether.views.pages import date_of_page, drawing, in_words, render, source
 from tether.views.report import report as report_plan
 
 __all__ = ["report"]
@@ -60,9 +60,9 @@ def report(
         "audit.html",
         nouns=say,
         title=title or say(_title(audit)),
-        subtitle="" if title is None else say(_title(audit)),
+        under="" if title is None else say(_title(audit)),
         source=str((about or {}).get("model file", (about or {}).get("model", ""))),
-        date=f"{day.day} {day:%B %Y}",
+        date=in_words(day),
         script=drawing(script),
         digest=drawing(digest),
         reports=len(links),

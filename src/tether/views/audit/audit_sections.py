@@ -12,6 +12,7 @@ from tether._foundation.arrays import Floats
 from tether._foundation.markup import shade
 from tether._foundation.words import counted, number, percent, three_digits
 from tether.auditing.audit_record import AuditRecord
+from tether.auditing.audit_sentences import audit_in_parts
 from tether.auditing.tables import NO_OUTCOME, NOT_RECORDED
 from tether.explanation.replay import UNDER_WAY
 from tether.views import figures
@@ -55,7 +56,8 @@ def sections(audit: AuditRecord, hide_ids: bool = False) -> dict[str, Any]:
     return {
         "question": audit_question_in_words(audit.question),
         "is_policy": audit.question["policy"] is not None,
-        "sentences": audit.sentences(),
+        "said": audit_in_parts(audit),
+        "shows_nothing": audit.placebo is not None and audit.placebo.shows_nothing,
         "cards": _cards(audit),
         "bars": _bars(audit),
         "cannot_know": cannot_know(audit.mdp),

@@ -24,7 +24,7 @@ from tether.figures.occupancy import plot_occupancy
 from tether.figures.outcomes_figure import plot_outcomes
 from tether.figures.output import inline_svg, save
 from tether.figures.own_figure import forget
-from tether.figures.rule_bars import plot_before_after, plot_rules
+from tether.figures.rule_bars import plot_rules
 from tether.figures.style import styled
 from tether.figures.tradeoffs import plot_lines, plot_lost
 from tether.figures.types_figure import plot_types
@@ -42,7 +42,6 @@ __all__ = [
     "inline_svg",
     "is_graph",
     "plot_band",
-    "plot_before_after",
     "plot_certificate",
     "plot_classes",
     "plot_course",

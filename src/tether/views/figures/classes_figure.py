@@ -180,7 +180,7 @@ def _counts(codes: Sequence[Ints], rollout: str, ax: Axes | None, legend: bool) 
         steps_axis(ax, 0, times.size - 1)
         ax.yaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_xlabel(TIME)
-        ax.set_ylabel(f"states of the {rollout} rollout")
+        ax.set_ylabel("states" if rollout == "counterfactual" else f"states, {rollout} rollout")
         if legend:
             explain_with(ax, handles)
     return ax

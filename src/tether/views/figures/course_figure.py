@@ -292,7 +292,7 @@ def plot_tailoring(evaluations: Mapping[str, Evaluation], ax: Axes | None = None
             handles = _bars(ax, found)
             shapes: list[Any] = [
                 Patch(facecolor="#555555", edgecolor="#555555", label="filled: strength"),
-                Patch(facecolor="white", edgecolor="#555555", label="outlined: probability of an influenced step"),
+                Patch(facecolor="white", edgecolor="#555555", label="outlined: probability of known ground"),
             ]
         else:
             handles, shapes = _curves(ax, found)
@@ -361,6 +361,6 @@ def _curves(ax: Axes, found: Mapping[str, Tailoring]) -> tuple[list[Any], list[A
             markevery=every,
             label=label,
         )
-    thin = Line2D([], [], color="#555555", linewidth=0.8, label="thin: probability of an influenced step")
+    thin = Line2D([], [], color="#555555", linewidth=0.8, label="thin: probability of known ground")
     thick = Line2D([], [], color="#555555", linewidth=2.0, label="thick: strength")
     return handles, [thick, thin]

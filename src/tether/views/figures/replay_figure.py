@@ -237,6 +237,8 @@ def _inside(ax: Axes, t: float, y: float, lines: Sequence[str], colour: str, wei
 def _wrapped(text: str, room: float) -> list[str]:
     """A text in at most two lines, cut where there is no room; nothing, if there is hardly any."""
     text, room = single_line(text), room - 7.0
+    if text_width(text) <= room:
+        return [text] if text else []
     words, first = text.split(" "), ""
     while words and text_width(f"{first} {words[0]}".strip()) <= room:
         first = f"{first} {words.pop(0)}".strip()

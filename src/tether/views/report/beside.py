@@ -88,10 +88,10 @@ def numbers_beside(explanation: Explanation) -> list[Beside]:
         lines.append(Beside("Strength per step", "–", *(strength_in_words(one.mean_strength()) for one in measures)))
         influenced = [average(one.expected_influenced_steps) for one in measures]
         if plan.objective is None:
-            lines.append(Beside(f"Influenced steps (of {plan.T})", "–", *influenced))
+            lines.append(Beside(f"Steps on known ground (of {plan.T})", "–", *influenced))
         else:
             of = (f"{n} of {average(one.expected_steps)}" for n, one in zip(influenced, measures, strict=True))
-            lines.append(Beside("Influenced steps, until it is decided", "–", *of))
+            lines.append(Beside("Steps on known ground, until it is decided", "–", *of))
     return lines
 
 

@@ -54,7 +54,7 @@ _ROW = 16.0
 _SHOWS = {
     "certificate": f"Range of the return under {IN_SHORT}, every stable one, and luck related over time",
     "guarantees": f"Range of the return under {IN_SHORT}, against k",
-    "influence": "Strength and influenced steps over time",
+    "influence": "Strength and known ground over time",
     "states": "States over time by class",
 }
 """What the drawings without a caption show."""
@@ -121,14 +121,14 @@ def draw_influence(outlook: Evaluation, who: str = "plan") -> Drawing:
 
 def draw_certificate(certificate: Certificate) -> Drawing:
     """Observed, worst, Gumbel-max and best, for each assumption."""
-    ax = chart(160.0, left=78.0, bottom=_BOTTOM + 46.0)
+    ax = chart(164.0, left=104.0, bottom=_BOTTOM + 50.0)
     figures.plot_certificate(certificate, ax)
     return _drawn(ax, "certificate", "")
 
 
 def draw_guarantees(by_k: GuaranteesByK, chosen: int) -> Drawing:
     """Observed, worst, Gumbel-max and best value of the best plan of each k."""
-    ax = chart(_HIGH + 60.0, left=_LEFT + 8.0, bottom=_BOTTOM + 46.0)
+    ax = chart(_HIGH + 68.0, left=_LEFT + 8.0, bottom=_BOTTOM + 66.0)
     figures.plot_guarantees(by_k, ax, chosen)
     return _drawn(ax, "guarantees", "")
 
@@ -145,7 +145,7 @@ def draw_classes(
     """
     options: dict[str, Any] = {"rule": plan.rule, "influence": plan.influence, "objective": plan.objective}
     graph = figures.is_graph(plan.cf, plan.k, **options)
-    ax = None if graph else chart(_HIGH + 60.0, bottom=_BOTTOM + 46.0)
+    ax = None if graph else chart(_HIGH + 76.0, bottom=_BOTTOM + 62.0)
     ax = figures.plot_classes(plan.cf, plan.k, ax, plan=plan, label=state_name, action_label=action_name, **options)
     if link is None:
         return _drawn(ax, "states", ""), graph

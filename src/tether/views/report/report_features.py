@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, summed
 from tether.errors import Problem, QueryError
 from tether.evaluation.evaluate import Evaluation
-from tether.plan.chain import collect
 from tether.plan.plan_record import PlanRecord
 
 __all__ = ["Band", "Courses", "Strip", "over_time"]
@@ -114,7 +113,7 @@ class _Reached:
 
     def by_value(self, t: int, code: Ints, size: int) -> Floats:
         """Probability of each value at time t, given the value of each state."""
-        return collect(code[self.at[t]], self.chance[t], size)
+        return summed(code[self.at[t]], self.chance[t], size)
 
 
 def _given(features: Any, states: tuple[Any, ...]) -> dict[str, Feature]:

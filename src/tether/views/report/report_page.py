@@ -13,7 +13,7 @@ from tether.errors import Problem, QueryError
 from tether.explanation.explain import explain
 from tether.explanation.verdicts import Nouns
 from tether.plan.plan_record import PlanRecord
-from tether.views.pages import date_of_page, render
+from tether.views.pages import date_of_page, in_words, render
 from tether.views.report.report_features import over_time
 from tether.views.report.report_limits import sweep_around
 from tether.views.report.report_sections import Contents
@@ -89,11 +89,12 @@ def report(
     contents = _contents(plan, features, state_name, action_name, certificate, draws, rng, nouns or Nouns())
     facts, day = dict(about or {}), date_of_page(date)
     first = contents.first(str(facts.get("model file", "")))
-    first["under"] = first["ended"] if title else ""
     text = render(
         "report.html",
         title=title or f"{contents.nouns.episode.capitalize()} of {first['ended']}",
-        date=f"{day.day} {day:%B %Y}",
+        under=first["ended"] if title else "",
+        source=first["source"],
+        date=in_words(day),
         first=first,
         meanings=meanings(plan),
         settings=settings(plan, contents.state_name, facts, day),

@@ -203,9 +203,9 @@ class Contents:
         figure, is_graph = draw_classes(plan, self.state_name, self.action_name)
         meanings = (
             "what was seen at that time",
-            f"an influenced step can be met within {near}, and an allowed plan can get there",
-            f"an influenced step can be met within {near}, but no allowed plan gets there",
-            f"no influenced step can be met within {near}",
+            f"known ground can be met within {near}, and an allowed plan can get there",
+            f"known ground can be met within {near}, but no allowed plan gets there",
+            f"no known ground can be met within {near}",
         )
         return {
             "figure": figure,

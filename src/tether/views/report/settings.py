@@ -114,14 +114,14 @@ def meanings(plan: PlanRecord) -> list[tuple[str, str]]:
             "the answer at that step is what the model expects of anyone.",
         ),
         (
-            "influenced step",
-            "A step that passes the test that k counts: see influence, below. A step can pass it even if its strength "
-            "is 0 or nearly 0.",
+            "known ground",
+            "A step for which what happened tells how chance would have fallen: see influence, below. It may be so "
+            "even if its strength is 0 or nearly 0.",
         ),
         (
             f"k = {plan.k}",
-            "The length of the tether: an influenced step must stay possible within k steps. A small k keeps "
-            f"the plan about this episode; k = {plan.T + 1} sets no limit.",
+            "The length of the tether: wherever the plan leads, it could be back on known ground within k steps. A "
+            f"small k keeps the plan about this episode; k = {plan.T + 1} sets no limit.",
         ),
         (f"m = {plan.m}", "How many actions may differ from those that were taken."),
     ]

@@ -1,0 +1,141 @@
+"""A model as one of stormpy's, in memory. stormpy is an extra, ``pip install 'tether[storm]'``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tether._foundation.arrays import Flags, Floats
+from tether.errors import Problem, QueryError, TetherError
+from tether.model.form import Form, Rewards
+from tether.model.model_record import ModelRecord
+
+__all__ = ["distinct_names", "label_states", "load_stormpy", "names_for_storm", "stormpy_of"]
+
+_NOT_IN_LABELS = re.compile(r'[\s"]')
+_NOT_IN_ACTIONS = re.compile(r"[^\w.#+-]")
+
+
+def load_stormpy(what: str, instead: str = "", refuse: Callable[[Problem], TetherError] = QueryError) -> Any:
+    """stormpy, or an error that says what needs it, and what to do without it."""
+    try:
+        import stormpy
+        import stormpy.io
+    except ImportError as error:
+        fix = "pip install 'tether[storm]'" + (f"; or {instead}" if instead else "")
+        raise refuse(Problem(f"{what} needs stormpy, which is not installed", fix=fix)) from error
+    return stormpy
+
+
+def stormpy_of(mdp: ModelRecord) -> Any:
+    """A sparse MDP of stormpy with the same order of states and of their actions; see `MDP.to_stormpy`."""
+    if mdp.rewards.horizon is not None:
+        raise QueryError("the rewards of this model depend on time, which Storm does not hold; use MDP.save")
+    storm, form = load_stormpy("a model of stormpy"), _with_loops(mdp.form, mdp.n_actions)
+    labels = storm.models.StateLabeling(mdp.n_states)
+    for name, some in label_states(mdp).items():
+        labels.add_label(name)
+        for state in some:
+            labels.add_label_to_state(name, state)
+    names, choices = names_for_storm(mdp.actions), storm.models.ChoiceLabeling(form.pair_action.size)
+    for name in names:
+        choices.add_label(name)
+    for pair, action in enumerate(form.pair_action.tolist()):
+        choices.add_label_to_choice(names[action], pair)
+    made = storm.models.SparseModelComponents(
+        transition_matrix=_matrix(storm, form, form.probability, np.ones(form.next_state.size, bool)),
+        state_labeling=labels,
+        reward_models={"reward": _rewards(storm, form)},
+    )
+    made.choice_labeling = choices
+    return storm.models.SparseMdp(made)
+
+
+def names_for_storm(actions: Iterable[Any]) -> list[str]:
+    """Names of actions as Storm's files hold them: ``_`` replaces what would end a name.
+
+    >>> names_for_storm(["go left", "go_left", 3])
+    ['go_left_2', 'go_left', '3']
+    """
+    return distinct_names(actions, _NOT_IN_ACTIONS)
+
+
+def distinct_names(labels: Iterable[Any], not_allowed: re.Pattern[str]) -> list[str]:
+    r"""Names in which characters that are not allowed become ``_``; a name that is already used gets a number.
+
+    >>> distinct_names(["a b", "a_b", 3], re.compile(r"\W"))
+    ['a_b_2', 'a_b', '3']
+    """
+    labels = list(labels)
+    as_they_are = {label for label in labels if isinstance(label, str) and not not_allowed.search(label)}
+    taken: set[str] = set()
+    names = []
+    for label in labels:
+        wanted = not_allowed.sub("_", str(label)) or "_"
+        name, n = wanted, 1
+        while name in taken or (name in as_they_are and name != label):
+            n += 1
+            name = f"{wanted}_{n}"
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+def label_states(mdp: ModelRecord) -> dict[str, list[int]]:
+    """The states of each label, by index: ``init`` first, the first state if the model does not say which.
+
+    Spaces and quotes in the name of a label become ``_``. A terminal state, which is a label by itself, is included if
+    its name is a text, because the file may have only the index of the state.
+    """
+    sets = {name: indices.tolist() for name, indices in mdp.label_sets.items()}
+    words = [mdp.states[s] for s in mdp.form.terminal.tolist()]
+    sets |= {word: mdp.labels[word].indices.tolist() for word in words if isinstance(word, str) and word not in sets}
+    initial = sets.pop("init", None) or [0]
+    names = distinct_names(["init", *sets], _NOT_IN_LABELS)
+    return dict(zip(names, [initial, *sets.values()], strict=True))
+
+
+def _with_loops(form: Form, n_actions: int) -> Form:
+    """A form in which every state has an action, as Storm needs it: a state without absorbs under each of them."""
+    counts = np.diff(form.pair_start)
+    ends = np.flatnonzero(counts == 0)
+    if not ends.size:
+        return form
+    at_pair = np.repeat(form.pair_start[ends], n_actions)
+    at_entry = form.row_start[at_pair]
+    values = np.insert(form.rewards.values, at_entry if form.rewards.by_entry else at_pair, 0.0)
+    return replace(
+        form,
+        pair_start=np.cumsum([0, *np.where(counts == 0, n_actions, counts)]),
+        pair_action=np.insert(form.pair_action, at_pair, np.tile(np.arange(n_actions), ends.size)),
+        row_start=np.cumsum([0, *np.insert(np.diff(form.row_start), at_pair, 1)]),
+        next_state=np.insert(form.next_state, at_entry, np.repeat(ends, n_actions)),
+        probability=np.insert(form.probability, at_entry, 1.0),
+        rewards=Rewards(values, form.rewards.by_entry),
+    )
+
+
+def _rewards(storm: Any, form: Form) -> Any:
+    """Rewards of actions, or of transitions where they depend on the next state."""
+    values = form.rewards.values
+    if not form.rewards.by_entry:
+        return storm.models.SparseRewardModel(optional_state_action_reward_vector=values.tolist())
+    return storm.models.SparseRewardModel(optional_transition_reward_matrix=_matrix(storm, form, values, values != 0))
+
+
+def _matrix(storm: Any, form: Form, values: Floats, kept: Flags) -> Any:
+    n, pairs = form.pair_start.size - 1, form.pair_action.size
+    builder = storm.datastructures.SparseMatrixBuilder(pairs, n, int(kept.sum()), True, True, n)
+    pair_start, row_start = form.pair_start.tolist(), form.row_start.tolist()
+    entries = list(zip(form.next_state.tolist(), values.tolist(), kept.tolist(), strict=True))
+    for s in range(n):
+        builder.new_row_group(pair_start[s])
+        for pair in range(pair_start[s], pair_start[s + 1]):
+            for target, value, is_kept in entries[row_start[pair] : row_start[pair + 1]]:
+                if is_kept:
+                    builder.add_next_value(pair, target, value)
+    return builder.build()

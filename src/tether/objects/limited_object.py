@@ -1,0 +1,81 @@
+"""`LimitedPlan`: the questions about a plan with a limit on whole paths."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Self
+
+from tether._foundation.markup import Displayed
+from tether.plan.limited import LimitedPlanRecord
+
+if TYPE_CHECKING:
+    import datetime
+    import os
+    import pathlib
+
+    from tether.evaluation.certificate import Certificate
+    from tether.explanation.limited_explanation import LimitedExplanation
+
+__all__ = ["LimitedPlan"]
+
+
+class LimitedPlan(LimitedPlanRecord, Displayed):
+    __doc__ = LimitedPlanRecord.__doc__
+
+    @classmethod
+    def over(cls, record: LimitedPlanRecord) -> Self:
+        """The questions about a record of a lower folder."""
+        return cls(**{one.name: getattr(record, one.name) for one in fields(record)})
+
+    def certify(self, gamma: float = 1.0, practice: Any = None) -> Certificate:
+        """What holds for the plan under every causal model of this episode; see `tether.certify`.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.grid_world()
+        >>> plan = tether.counterfactual(case.mdp, case.path).plan(m=6, budget=9)
+        >>> plan.certify().verdict
+        'holds'
+        """
+        from tether.evaluation.certificate import certify
+
+        return certify(self.cf, self, gamma=gamma, practice=practice)
+
+    def explain(self, *, certificate: bool = True) -> LimitedExplanation:
+        """The plan beside what happened, step by step and in sentences.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.grid_world()
+        >>> plan = tether.counterfactual(case.mdp, case.path).plan(k=8, m=6, lost=0.01)
+        >>> print(plan.explain().sentences(str)[2])
+        The plan loses touch with the episode with a chance of under 1 %.
+        """
+        from tether.explanation.limited_explanation import explain_limited
+
+        return explain_limited(self, certificate)
+
+    def report(
+        self,
+        file: str | os.PathLike[str] = "report.html",
+        *,
+        title: str | None = None,
+        date: datetime.date | None = None,
+        certificate: bool = True,
+    ) -> pathlib.Path:
+        """Write the answer as one self-contained HTML file: sentences and steps.
+
+        Examples
+        --------
+        >>> import tempfile, tether
+        >>> case = tether.cases.grid_world()
+        >>> plan = tether.counterfactual(case.mdp, case.path).plan(m=6, budget=9)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     plan.report(f"{folder}/budget.html").name
+        'budget.html'
+        """
+        from tether.views.limited_page import write_limited
+
+        return write_limited(self, file, title=title, date=date, certificate=certificate)
