@@ -36,6 +36,8 @@ from tether.explanation.decisions import Decision as Decision
 from tether.explanation.decisions import Decisions as Decisions
 from tether.explanation.evidence import Evidence as Evidence
 from tether.explanation.explain import Explanation as Explanation
+from tether.explanation.limited_explanation import LimitedExplanation as LimitedExplanation
+from tether.explanation.limited_explanation import LimitedStep as LimitedStep
 from tether.explanation.mistakes import Review as Review
 from tether.explanation.mistakes import ReviewedStep as ReviewedStep
 from tether.explanation.outcome_chances import OutcomeChance as OutcomeChance
@@ -68,6 +70,7 @@ from tether.model.counts import Counts as Counts
 from tether.model.counts import Pooling as Pooling
 from tether.model.learned import Learned as Learned
 from tether.model.names import Names as Names
+from tether.model.names import Tracked as Tracked
 from tether.model.practice import Advantage as Advantage
 from tether.model.practice import Practice as Practice
 from tether.model.properties import Property as Property
@@ -91,7 +94,6 @@ from tether.plan.saved_results import SavedPlan as SavedPlan
 from tether.plan.saved_results import SavedSweep as SavedSweep
 from tether.plan.solution import Solution as Solution
 from tether.plan.sweep import Sweep as Sweep
-from tether.plan.tracked import Tracked as Tracked
 from tether.plan.typed_plan import TypedSweep as TypedSweep
 from tether.plan.typed_record import TypesOverTime as TypesOverTime
 from tether.plan.unfolded import CounterfactualRows as CounterfactualRows

@@ -124,8 +124,10 @@ def sepsis_numbers() -> Numbers:
 
 def robust_numbers() -> Numbers:
     """Values of the follow-up's models under sets of causal models, and the ranges of our plans."""
-    more = [(case, "suboptimal", ("published-monotonicity", "nothing")) for case in (frozen_lake(), aircraft())]
-    for case, name, sets in [*((robust_grid(chance), *about) for chance, *about in _GRIDS), *more]:
+    both: tuple[Assumption, ...] = ("published-monotonicity", "nothing")
+    asked = [(robust_grid(chance), name, sets) for chance, name, sets in _GRIDS]
+    asked += [(case, "suboptimal", both) for case in (frozen_lake(), aircraft())]
+    for case, name, sets in asked:
         cf, what = tether.counterfactual(case.mdp, case.paths[name]), f"{case.name}, {name} path"
         free = cf.plan(cf.T + 1, cf.T)
         yield f"{what}, observed and Gumbel-max", [free.observed_value, free.value]

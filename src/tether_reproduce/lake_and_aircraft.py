@@ -96,10 +96,10 @@ def aircraft(response: float = 0.8, wander: float = 0.2) -> Case:
 
 
 def _by_distance(P: Floats, crash: Floats) -> Floats:
-    """Ten tenths of the largest distance to a collision, in steps, rounded down; 0 where none can follow."""
-    leads, distance = (P > 0.0).any(axis=1), np.where(crash, 0.0, np.inf)
+    """The distance to a collision in steps, in tenths of the largest, rounded down; 0 where none can follow."""
+    leads, distance = P.sum(axis=1) > 0.0, np.where(crash, 0.0, np.inf)
     for steps in range(1, P.shape[0]):
-        fresh = np.isinf(distance) & leads[:, distance == steps - 1].any(axis=1)
+        fresh = np.isinf(distance) & np.any(leads[:, distance == steps - 1], axis=1)
         if not fresh.any():
             break
         distance[fresh] = steps

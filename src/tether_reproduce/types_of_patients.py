@@ -37,10 +37,12 @@ def types_of(full: tether.MDP) -> tether.Types:
         rows = states[own] % half, actions[own], form.next_state[own] % half, form.probability[own]
         mdp = tether.MDP.from_table(*rows, form.rewards.values[owner[own]])
         models[name] = mdp.with_names(states=names, actions=full.actions)
+        if full.final_reward is not None:
+            models[name] = models[name].with_objective(final_reward=full.final_reward[:half])
     return tether.Types(models, prior=_SHARE)
 
 
-def first_states(full: tether.MDP, n: int = PATIENTS) -> list[int]:
+def first_states(full: tether.MDP, n: int = PATIENTS, seed: int = _SEED) -> list[int]:
     """Starting states of diabetic patients, drawn by seed: those in which something is left to do."""
     half, form = full.n_states // 2, full.form
     stays = np.array([
@@ -48,7 +50,7 @@ def first_states(full: tether.MDP, n: int = PATIENTS) -> list[int]:
         for state in full.states[half:]
     ])  # fmt: skip
     assert form.pair_start.size == full.n_states + 1
-    return sorted((half + np.random.default_rng(_SEED).choice(np.flatnonzero(~stays), n, replace=False)).tolist())
+    return sorted((half + np.random.default_rng(seed).choice(np.flatnonzero(~stays), n, replace=False)).tolist())
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +114,16 @@ def shares_table(found: dict[str, list[Beside]]) -> Table:
     return Table("In which share of the paths each claim holds", columns, tuple(rows))
 
 
-def one_change_table(full: tether.MDP, mixed: tether.MDP, types: tether.Types, n: int = 40) -> Table:
+def one_change_table(
+    full: tether.MDP, mixed: tether.MDP, types: tether.Types, n: int = 40, seed: int = _SEED, rewards: str = "R(s, a)"
+) -> Table:
     """One change for patients of both kinds: who advises what somebody who knows the type would?
 
     Patients are drawn by seed, diabetic with the prior's probability, with six steps of the optimal policy in which half
     of the actions are random.
     """
-    rng, half = np.random.default_rng(_SEED), full.n_states // 2
-    sick = [state - half for state in first_states(full, 200)]
+    rng, half = np.random.default_rng(seed), full.n_states // 2
+    sick = [state - half for state in first_states(full, 200, seed)]
     same = {"posterior over types": 0, "mixed model": 0}
     promised, true, known = dict.fromkeys(same, 0.0), dict.fromkeys(same, 0.0), 0.0
     for i in range(n):
@@ -151,4 +155,4 @@ def one_change_table(full: tether.MDP, mixed: tether.MDP, types: tether.Types, n
         "true gain",
         "gain of one who knows",
     )
-    return Table(f"One change for {n} patients of both kinds", columns, tuple(table))
+    return Table(f"One change for {n} patients of both kinds, rewards {rewards}", columns, tuple(table))

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 import tether
 from tether.cli import main
 from tether.explorer.offered import Cases, LogEpisodes, One
+from tether.explorer.types_offered import OfTypes
 from tether.io.models import write_model
 from tether.io.paths import write_path
 
@@ -46,6 +47,25 @@ def test_without_arguments_the_cases(served):
     assert isinstance(served[0].offered, Cases)
     assert done.stdout == f"{served[0].address}\n"  # on a line of its own
     assert done.stdout.startswith("http://127.0.0.1:")
+
+
+def test_a_directory_of_types(served, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    grid = tether.cases.grid_world()
+    tether.Types({"one": grid.mdp, "same": grid.mdp}, prior={"one": 0.3, "same": 0.7}).save("types")
+    write_path(grid.path, "path.csv")
+    assert explore("types", "path.csv").exit_code == 0
+    offered = served[-1].offered
+    assert isinstance(offered, OfTypes)
+    assert offered.names == ("same", "one")
+    assert offered.cf.posterior == pytest.approx({"one": 0.3, "same": 0.7})
+    refused = explore("types")
+    assert refused.exit_code == 2
+    assert "expected TYPES PATH" in refused.stderr
+    assert "are not for types" in explore("types", "path.csv", "--horizon", "20").stderr
+    one_model = CliRunner().invoke(main, ["review", "types", "path.csv"])
+    assert one_model.exit_code == 2
+    assert "several hidden types" in one_model.stderr
 
 
 def test_a_model_and_a_path_or_a_log(served, tmp_path, monkeypatch):

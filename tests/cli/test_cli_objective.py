@@ -182,3 +182,74 @@ def test_a_limit_that_cannot_be(limit, problem):
     code, output = call("explain", "case:grid-world", "-k", 6, "-m", 2, "--subject-to", limit)
     assert code == 2
     assert problem in " ".join(output.replace("│", " ").split())
+
+
+def test_what_remains_is_said_in_short(grid):
+    wanted = tether.reach("1").then("goal", within=9) & tether.avoid("danger")
+    words = ("-k", 6, "-m", 3, "--objective", "1 then goal within 9 and avoid danger")
+    printed = answer("explain", "case:grid-world", *words)
+    assert (printed["value"], printed["objective"]) == (grid.plan(6, 3, objective=wanted).value, str(wanted))
+    code, output = call("explain", "case:grid-world", *words)
+    assert code in (0, 1)
+    flat = " ".join(output.split())
+    assert "the chance that 1 is reached" not in flat
+    assert "state 1 is reached and later goal, within 9 steps and danger is avoided" in flat
+    assert "16 states" in flat
+    assert "Tracked" not in flat
+    assert "F (" not in flat
+    evaluated = answer("evaluate", "case:grid-world", "--policy", "optimal", *words[-2:])
+    assert evaluated["value"] == grid.evaluate("optimal", objective=wanted).value
+
+
+@pytest.fixture
+def walk(tmp_path):
+    """A PRISM model with two reward structures, and an episode of three steps."""
+    files = {
+        "walk.tra": "3 4 6\n0 0 0 0.5 go\n0 0 1 0.5 go\n1 0 2 0.9 go\n1 0 0 0.1 go\n1 1 0 1 back\n2 0 2 1 stay\n",
+        "walk.sta": "(x,wet)\n0:(0,false)\n1:(1,false)\n2:(2,true)\n",
+        "walk.lab": '0="init" 1="deadlock" 2="done"\n0: 0\n2: 2\n',
+        "walk1.srew": '# Reward structure "fuel"\n3 2\n0 1\n1 2\n',
+        "walk2.srew": '# Reward structure "gain"\n3 1\n2 1\n',
+        "trace.txt": "action step x wet\n- 0 0 false\ngo 1 1 false\nback 2 0 false\ngo 3 0 false\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path / "walk.tra", tmp_path / "trace.txt"
+
+
+def test_an_objective_names_rewards_direction_and_steps(walk):
+    def sweep(*words):
+        return {name: answer("sweep", *walk, *words)[name] for name in ("values", "minimise", "objective", "T")}
+
+    gain = sweep("--reward-model", "gain")
+    assert sweep("--objective", 'R{"gain"}max=? [ C ]') == gain
+    fuel = sweep("--objective", 'R{"fuel"}min=? [ C<=2 ]')
+    assert (fuel["minimise"], fuel["objective"], fuel["T"]) == (True, None, 2)
+    mdp = tether.io.read_prism(walk[0], reward_model="fuel")
+    path = tether.io.read_path(walk[1], mdp).first(2)
+    assert fuel["values"] == tether.counterfactual(mdp, path).sweep(minimise=True).values.tolist()
+    least = sweep("--objective", 'Pmin=? [ F<=2 "done" ]')
+    assert least == sweep("--objective", "reach done within 2", "--minimise")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--objective", "R=? [ C ]"), "several reward structures"),
+        (("--objective", 'R{"fule"}=? [ C ]'), "there are no rewards 'fule'"),
+        (("--reward-model", "gain", "--objective", 'R{"fuel"}=? [ C ]'), "'gain', but the objective asks for 'fuel'"),
+        (("--objective", 'R{"fuel"}=? [ C ]', "--reward-model", "gain"), "'gain', but the objective asks for 'fuel'"),
+        (("--objective", 'R{"fuel"}=? [ F "done" ]'), "rewards until a state is reached"),
+        (("--objective", 'P=? [ F "done" & F wet ]'), "put parentheses: (F a) & (F b)"),
+    ],
+)
+def test_what_an_objective_may_not_say(walk, words, message):
+    code, output = call("sweep", *walk, *words)
+    assert code == 2
+    assert message in " ".join(output.replace("│", " ").split())
+
+
+def test_a_policy_has_no_direction(walk):
+    code, output = call("evaluate", *walk, "--policy", "random", "--objective", 'Pmin=? [ F "done" ]')
+    assert code == 2
+    assert "nothing is chosen here" in " ".join(output.split())

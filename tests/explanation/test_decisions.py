@@ -170,7 +170,7 @@ def test_what_is_said_of_the_sepsis_patient() -> None:
         "at the time.",
         "The outcome, died, could best have been averted at t = 0: vasopressors, and nothing else changed, would "
         "have averted it with a probability of 13 % (0 % to 40 % over every causal model, luck "
-        "unrelated over time).",
+        "unrelated over time; 0 % to 100 % if it may be related).",
         "Nothing done at t ≥ 3 could have changed the outcome.",
     ]
 
@@ -229,6 +229,31 @@ def test_bounds_hold_gumbel_max_and_are_nested(world: World, data: Any) -> None:
     assert every.least - near <= stable.least <= stable.gumbel_max + near
     assert stable.gumbel_max <= stable.most + near <= every.most + 2 * near
     assert stable.gumbel_max == pytest.approx(row.necessity, abs=1e-9)
+    assert every.related is not None
+    assert every.related == pytest.approx(related_by_paths(decisions.cf, row.t, row.action, outcome.states), abs=1e-9)
+    assert every.related[0] <= every.least + near <= every.most + 2 * near <= every.related[1] + 3 * near
+
+
+def related_by_paths(cf: Any, t: int, action: Any, states: Any) -> tuple[float, float]:
+    """The range of a necessity if luck is related over time: every path with what it weighs at most."""
+    mdp, path, mass = cf.mdp, cf.path, {True: 0.0, False: 0.0}
+
+    def follow(time: int, state: Any, weight: float) -> None:
+        if time == cf.T:
+            mass[mdp.state_index(state) in set(np.asarray(states).tolist())] += weight
+            return
+        seen = path.states[time], path.actions[time]
+        wanted = action if time == t else seen[1]
+        wanted = wanted if wanted in mdp.actions_in(state) else mdp.actions_in(state)[0]
+        after = path.states[time + 1]
+        if (state, wanted) == seen and after is not None:
+            return follow(time + 1, after, weight)
+        chance = 1.0 if after is None else dict(zip(*mdp.row(*seen), strict=True))[after]
+        for j, q in zip(*mdp.row(state, wanted), strict=True):
+            follow(time + 1, j, weight * float(q) / chance)
+
+    follow(0, path.states[0], 1.0)
+    return max(0.0, 1.0 - mass[True]), min(1.0, mass[False])
 
 
 def test_bounds_of_one_step_by_the_formula() -> None:

@@ -75,6 +75,35 @@ def test_the_plan_of_an_episode(tmp_path_factory, rule, world, minimise, data):
     assert values(model, made.question)[first] == pytest.approx(wanted, **NEAR)
 
 
+FORMULAS = [
+    '(F "a") & (F "b")', '(F "a") & (G !"b")', 'F ("a" & (F "b"))', 'F ("a" & (F<=2 "b"))', 'F<=1 ("a" & (F "b"))',
+    '(F<=2 "a") & (F "b")',
+    '(F "a") | (G !"b")', '(!"b") U ("a" & (F "b"))', 'F<=3 "a"', '!"a" U<=2 "b"',
+]  # fmt: skip
+
+
+@FEWER
+@given(world=worlds(), direction=st.sampled_from(["max", "min"]), formula=st.sampled_from(FORMULAS), data=st.data())
+def test_formulas_of_an_episode(tmp_path_factory, world, direction, formula, data):
+    """Storm's own automata, on the counterfactual MDP unfolded over time, whose ends are stayed in for ever."""
+    some = st.lists(st.sampled_from(world.states), min_size=1, unique=True)
+    sets = {"a": data.draw(some), "b": data.draw(some)}
+    cf = tether.counterfactual(world.cf.mdp.with_labels(sets), world.path)
+    place = tmp_path_factory.mktemp("storm") / "episode.drn"
+    unfolded = cf.to_mdp()
+    members = {name: [node for node in unfolded.states if node[1] in states] for name, states in sets.items()}
+    assume(all(members.values()))
+    write_model(unfolded.with_labels(members).with_objective(final_reward={}), place, mean_rewards=True)
+    model = stormpy.build_model_from_drn(str(place))
+    (first,) = model.initial_states
+    try:
+        plan = cf.plan(world.T + 1, world.T, objective=f"P=? [ {formula} ]", minimise=direction == "min")
+    except tether.QueryError as error:  # it is decided at once, or about no step
+        assert "decided at t = 0" in str(error)  # noqa: PT017
+        return
+    assert values(model, f"P{direction}=? [ {formula} ]")[first] == pytest.approx(plan.value, **NEAR)
+
+
 @FEWER
 @pytest.mark.parametrize("rule", RULES)
 @given(world=worlds(), data=st.data())

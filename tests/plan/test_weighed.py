@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from worlds import FEWER, RULES, World, in_package
 
 import tether
-from tether.plan.tracked import Tracked
+from tether.model.names import Tracked
 
 
 def all_points(one, k, m):
@@ -152,8 +152,8 @@ def test_who_came_back_was_there():
     assert plan.constraint.mixture.value == 1.0
     assert "Only a mixture of two plans would meet the limit exactly" in plan.constraint.sentences()[1]
     assert plan.explain().answer().change[0].startswith("Change nothing")
-    assert "the plan depends on whether" in plan.explain().sentences()[-1]
-    with pytest.raises(tether.QueryError, match="remember whether a property was decided"):
+    assert "depends on what was met before" in plan.explain().sentences()[-1]
+    with pytest.raises(tether.QueryError, match="remember what was met before"):
         plan.certify()
 
 

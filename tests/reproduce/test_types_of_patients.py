@@ -5,7 +5,7 @@ import pytest
 
 import tether
 from tether_reproduce import types_of_patients
-from tether_reproduce.hidden_diabetes import mixed_model
+from tether_reproduce.hidden_diabetes import mixed_model, one_change_by_states
 from tether_reproduce.types_of_patients import Beside, compare_policies, one_change_table, shares_table, types_of
 
 
@@ -58,6 +58,9 @@ def test_what_is_counted(full, monkeypatch):
     table = one_change_table(full, mixed_model(full), types_of(full), n=2)
     assert [row[0] for row in table.rows] == ["posterior over types", "mixed model"]
     assert all(row[1].endswith("of 2") for row in table.rows)
+    by_states = one_change_by_states(n=2)
+    assert by_states.title.endswith("rewards of states")
+    assert float(by_states.rows[0][3].replace(",", "")) <= float(by_states.rows[0][4].replace(",", ""))
     starts = types_of_patients.first_states(full)
     assert len(set(starts)) == types_of_patients.PATIENTS
     assert all(full.states[state].diabetic for state in starts)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,7 +66,7 @@ class PreparedQuestion:
     @classmethod
     def of(cls, mdp: MDP, question: Question) -> PreparedQuestion:
         """Prepare to answer."""
-        question = question.bound(mdp)
+        mdp, question = _up_to_its_bound(mdp, question.bound(mdp))
         drawn = None
         if question.draws and question.split is None:
             from tether.learning.posterior import posterior
@@ -118,6 +118,20 @@ class PreparedQuestion:
             known = self.mdp.evaluate(self.question.policy, steps, start=first, objective=self.question.objective).value
             self._known[start, steps] = known
         return known
+
+
+def _up_to_its_bound(mdp: MDP, question: Question) -> tuple[MDP, Question]:
+    """A model and a question that end where a property within n steps does: nothing later matters to it."""
+    steps = question.steps
+    if steps is None:
+        return mdp, question
+    horizon, then = question.horizon, question.then
+    if horizon is not None:
+        horizon = min(horizon, steps)
+    elif mdp.counts is not None and mdp.horizon is None:
+        horizon, then = steps, "usual"
+    ends = mdp if mdp.horizon is None else replace(mdp, horizon=min(mdp.horizon, steps))
+    return ends, replace(question, horizon=horizon, then=then, longest=min(question.longest, steps))
 
 
 def answer_each(asked: PreparedQuestion, cohort: Cohort) -> Answers:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tether._foundation.checks import whole_number
 from tether.conditioning.model_sets import check_gamma
-from tether.errors import QueryError
+from tether.errors import Problem, QueryError
 from tether.influence.advisable import Advisable
 from tether.influence.one_step import Influence, make_influence
 from tether.influence.own import InfluenceTest, TetherRule
@@ -70,6 +70,12 @@ class Question:
     then: Any = "best"
 
     @property
+    def steps(self) -> int | None:
+        """How many steps of each episode it is about; None for all of them."""
+        about = None if self.objective is None else self.objective.about_steps
+        return None if about is None else max(about, 1)
+
+    @property
     def named(self) -> dict[str, Any]:
         """The question in plain values, for files and pages."""
         plans = self.policy is None
@@ -122,7 +128,7 @@ def make_question(
     mdp: ModelRecord | None = None,
 ) -> Question:
     """Check what is asked; of ``mdp``, if it is known already."""
-    wanted = make_property(objective)
+    wanted = _about_a_log(make_property(objective))
     test = make_influence(influence, mdp)
     checked = make_rule(rule, test, mdp)
     k = None if k is None else whole_number("k", k, 1)
@@ -152,6 +158,17 @@ def make_question(
         "then": then,
     }
     return Question(k, m, checked, test, bool(certify), policy, draws, seed, **about)
+
+
+def _about_a_log(objective: Property | None) -> Property | None:
+    """A property as it is decided in the episodes of a log, which are cut at its bound (`PreparedQuestion.of`)."""
+    if objective is None or (objective.about_steps is None and not objective.remembers):
+        return objective
+    if objective.remembers:
+        message = f"{objective}: an audit asks about one of tether.reach, avoid and until, not about several joined"
+        fix = "ask about single episodes: tether.counterfactual(mdp, path).plan(objective=…)"
+        raise QueryError(Problem(message, value=str(objective), fix=fix, argument="objective"))
+    return objective.of_cut(max(objective.about_steps or 1, 1))
 
 
 def _policy_name(policy: Any) -> str:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
+import numpy as np
+
 from tether.auditing.answer_arrays import Answers, gather, join
 from tether.auditing.answering import PreparedQuestion, answer_each
 from tether.auditing.audit_question import Question
@@ -78,7 +80,20 @@ def prepare(asked: PreparedQuestion) -> Answering:
     """A function that answers batches, one at a time: one for each thread."""
     one_by_one = asked.question.draws and asked.question.split is None
     answer: Answering = partial(answer_each, asked) if one_by_one else Engine(asked)
-    return lambda cohort: reviewed(asked, _with_outcomes(answer(cohort), cohort), cohort)
+
+    def answered(cohort: Cohort) -> Answers:
+        cohort = _first_steps(cohort, asked.question.steps)
+        return reviewed(asked, _with_outcomes(answer(cohort), cohort), cohort)
+
+    return answered
+
+
+def _first_steps(cohort: Cohort, steps: int | None) -> Cohort:
+    """The first steps of each episode."""
+    if steps is None:
+        return cohort
+    t = np.arange(cohort.state.size) - np.repeat(cohort.start[:-1], np.diff(cohort.start))
+    return cohort.keeping(t < steps)
 
 
 def _with_outcomes(found: Answers, cohort: Cohort) -> Answers:

@@ -31,6 +31,7 @@ from tether.model.properties import Property
 from tether.observation.earned import earned
 from tether.observation.indices import path_of
 from tether.plan.best_values import observed_value
+from tether.plan.in_question import in_question
 from tether.plan.objective import asked
 
 __all__ = ["COLUMNS", "Selection", "Where", "make_where", "selection_of"]
@@ -191,8 +192,8 @@ class Selection:
         seen, names = cohort.observation(i), self.where.names
         known: dict[str, Any] = {"episode": cohort.ids[i], "steps": seen.T}
         if "observed" in names:
-            cf = conditioned_on(self.mdp, seen, self.question)
-            known["observed"] = observed_value(asked(cf, self.question.objective, self.question.minimise))
+            cf, wanted = in_question(conditioned_on(self.mdp, seen, self.question), self.question.objective)
+            known["observed"] = observed_value(asked(cf, wanted, self.question.minimise))
         if "logged" in names:
             found = earned(self.mdp, seen, path_of(self.mdp, seen))
             known["logged"] = None if found is None else found.logged

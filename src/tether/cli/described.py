@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tether.cli.doing import LIMITS, READING, REPLAYING, spoken
-from tether.cli.parsing import advising
+from tether.cli.parsing import STEPS, advising
 
 if TYPE_CHECKING:
     from tether.mdp import MDP
@@ -226,7 +226,9 @@ class Episode(ModelOptions):
         source = self.path_source
         with progress() as say, read_from(source) as file:
             say(f"reading {source}", READING)
-            return open_path(file, mdp, **self.reading_path)
+            path = open_path(file, mdp, **self.reading_path)
+        steps = click.get_current_context().meta.get(STEPS)
+        return path if steps is None else path.first(steps)
 
     @property
     def reading_path(self) -> dict[str, Any]:

@@ -48,9 +48,10 @@ def evaluate(
     from tether.explanation.steps import explained_steps
     from tether.io import open_policy
     from tether.plan.best_values import observed_value
+    from tether.plan.in_question import in_question
     from tether.plan.objective import asked
 
-    cf = episode.replay()
+    cf, objective = in_question(episode.replay(), objective)
     with progress() as say:
         say("evaluating the policy")
         world = asked(cf, objective)

@@ -196,8 +196,9 @@ def with_headings(answer: Answer) -> list[str | Text]:
 def _settings(plan: PlanRecord, episode: Episode, suggested: bool) -> list[str]:
     from tether._foundation.words import counted
     from tether.explanation.terms import limits_in_words
+    from tether.model.product import model_itself
 
-    mdp = plan.cf.mdp
+    mdp = model_itself(plan.cf.mdp)
     about = f"{episode.model}: {counted(mdp.n_states, 'state')}, {counted(mdp.n_actions, 'action')}"
     where = "" if episode.path is None else f" from {episode.path}"
     about += f"; an episode of {counted(plan.T, 'step')}{where}."

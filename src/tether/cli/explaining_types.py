@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tether.explanation.typed_explanation import TypedExplanation
     from tether.model.several_types import Types
 
-__all__ = ["about_types", "explain_types", "shares_of", "sources_of"]
+__all__ = ["about_types", "explain_types", "first_of", "opened_types", "shares_of", "sources_of"]
 
 
 def sources_of(_ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -77,8 +77,8 @@ def explain_types(
         )
     with progress() as say:
         say("reading the models of the types", READING)
-        opened = _opened(episode, types, prior)
-        path = open_path(source, _first(opened), **episode.reading_path)
+        opened = opened_types(episode, types, prior)
+        path = open_path(source, first_of(opened), **episode.reading_path)
         say("planning", LIMITS)
         about = {"rule": limits.rule, "influence": limits.influence, **limits.judging}
         plan = counterfactual(opened, path).plan(limits.k, limits.m, **about)
@@ -89,7 +89,8 @@ def explain_types(
     _print(explanation)
 
 
-def _opened(episode: Episode, types: dict[str, str], prior: dict[str, float] | None) -> Types:
+def opened_types(episode: Episode, types: dict[str, str], prior: dict[str, float] | None) -> Types:
+    """The types that the options name, or a directory, with the objective that is asked for."""
     from tether.io.names_as_text import find_name
     from tether.io.typed_models import open_types, read_types
 
@@ -98,13 +99,14 @@ def _opened(episode: Episode, types: dict[str, str], prior: dict[str, float] | N
     if episode.discount is not None:
         found = found.with_objective(discount=episode.discount)
     if episode.final_reward:
-        states = _first(found).states
+        states = first_of(found).states
         worth = {find_name(states, word, "state"): value for word, value in episode.final_reward.items()}
         found = found.with_objective(final_reward=worth)
     return found
 
 
-def _first(types: Types) -> Any:
+def first_of(types: Types) -> Any:
+    """The model of the first type: all have the same names."""
     return next(iter(types.models.values()))
 
 

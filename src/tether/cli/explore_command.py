@@ -53,7 +53,8 @@ def explore(
 ) -> None:
     """Try k, m and "what if" on a page in your browser.
 
-    PATH may also be a log of many episodes: the page then has a list of them. Without MODEL it opens the embedded
+    PATH may also be a log of many episodes: the page then has a list of them. MODEL may be a directory with the models
+    of several types, for somebody who does not see the type. Without MODEL it opens the embedded
     cases. The page is served to this machine only, until Ctrl-C.
     """
     from tether.explorer.safety import is_loopback
@@ -85,6 +86,8 @@ def _offered(episode: Episode, audit: str | None) -> Offered:
 
     if not episode.model:
         return Cases()
+    if os.path.isdir(episode.model):
+        return _of_types(episode, audit)
     nouns = spoken()
     if _is_log(episode):
         from tether.cli.screen import progress
@@ -102,6 +105,21 @@ def _offered(episode: Episode, audit: str | None) -> Offered:
     from tether.io.embedded import words_of
 
     return One(episode.replay(), episode.path_source, _opening(episode), nouns, words_of(episode.model))
+
+
+def _of_types(episode: Episode, audit: str | None) -> Offered:
+    """An episode of somebody whose type was never recorded; MODEL is a directory of types."""
+    from tether.cli.explaining_types import first_of, opened_types
+    from tether.explorer.types_offered import OfTypes
+    from tether.io import open_path
+    from tether.objects.counterfactual_object import counterfactual
+
+    if audit is not None or episode.horizon is not None or episode.then != "best":
+        raise click.UsageError("--audit, --horizon and --then are not for types: leave them out.")
+    if episode.path is None:
+        raise click.UsageError("expected TYPES PATH: a directory of types, and what happened.")
+    types = opened_types(episode, {}, None)
+    return OfTypes(counterfactual(types, open_path(episode.path, first_of(types), **episode.reading_path)))
 
 
 def _audited(directory: str) -> dict[Any, Audited]:

@@ -12,6 +12,8 @@ import click
 from tether.cli.described import Episode, ModelOptions, PlanOptions, who_acts
 from tether.cli.doing import call_things
 from tether.cli.parsing import (
+    also_named,
+    also_smallest,
     influence_of,
     objective_of,
     refuse_rewards,
@@ -145,7 +147,12 @@ _READING = [
         metavar="STATE=VALUE",
         help="The reward for ending in a state; 0 for other states. May be repeated.",
     ),
-    click.option("--reward-model", metavar="NAME", help="Which rewards to take, if a DRN or PRISM model has several."),
+    click.option(
+        "--reward-model",
+        callback=also_named,
+        metavar="NAME",
+        help="Which rewards to take, if a DRN or PRISM model has several.",
+    ),
     click.option("--state-rewards", metavar="FILE", help="State rewards of a PRISM model, if they are not beside it."),
     click.option("--transition-rewards", metavar="FILE", help="Its transition rewards, if they are not beside it."),
     click.option("--constants", metavar="N=3,…", help="Constants that a PRISM or JANI program leaves open."),
@@ -215,9 +222,15 @@ _OBJECTIVE = [
         callback=objective_of,
         metavar="PROPERTY",
         help="What to ask for instead of the return: 'reach GOAL', 'avoid BAD' or 'until HOLD GOAL', with labels of "
-        "the model or names of states.",
+        "the model or names of states; 'reach A within 8', 'reach A then B', 'reach A and avoid B'; or a property as "
+        "PRISM and Storm write it.",
     ),
-    click.option("--minimise", is_flag=True, help="Ask for the smallest value, not the largest: for costs."),
+    click.option(
+        "--minimise",
+        is_flag=True,
+        callback=also_smallest,
+        help="Ask for the smallest value, not the largest: for costs.",
+    ),
 ]
 
 _LIMITS = [

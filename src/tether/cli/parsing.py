@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
     from tether.model.properties import Property
 
 __all__ = [
+    "STEPS",
     "advising",
+    "also_named",
+    "also_smallest",
     "influence_of",
     "objective_of",
     "prior_of",
@@ -24,6 +28,12 @@ __all__ = [
     "subject_to_of",
     "worth_of",
 ]
+
+
+STEPS = "tether.steps"
+"""Over how many steps an objective asks for a return, in ``ctx.meta``."""
+
+_SMALLEST, _REWARD_MODEL = "tether.smallest", "tether.reward_model"
 
 
 def influence_of(_ctx: click.Context, param: click.Parameter, value: str) -> Any:
@@ -56,16 +66,49 @@ def prior_of(_ctx: click.Context, param: click.Parameter, value: str) -> float |
         raise click.BadParameter(f"{value!r} is not 'pooled' or a number, as in 0.5", param=param) from None
 
 
-def objective_of(_ctx: click.Context, param: click.Parameter, value: str | None) -> Property | None:
-    """``avoid died``, ``until safe goal``."""
+def objective_of(ctx: click.Context, param: click.Parameter, value: str | None) -> Property | None:
+    """``avoid died``, ``until safe goal``; or as PRISM and Storm write it, also with a direction, and for returns."""
     from tether.model.properties import parse_property
+    from tether.model.property_language import parse_return
 
     if value is None:
         return None
+    smallest = re.match(r"\s*Pmin\s*=", value) is not None
     try:
-        return parse_property(value)
+        returns = parse_return(value)
+        found = None if returns else parse_property(re.sub(r"^\s*Pmin", "P", value))
     except QueryError as error:
         raise click.BadParameter(str(error), param=param) from None
+    if returns is not None:
+        smallest = bool(returns.smallest)
+        names = {one.name for one in ctx.command.params}
+        if returns.name is not None and "reward_model" in names:
+            ctx.meta[_REWARD_MODEL] = returns.name
+            also_named(ctx, param, ctx.params.get("reward_model"))
+        if returns.steps is not None:
+            if "path" not in names:
+                message = f"{value!r}: a bound on the steps of a return goes with one episode, not with a log"
+                raise click.BadParameter(message, param=param)
+            ctx.meta[STEPS] = returns.steps
+    if smallest:
+        if all(one.name != "minimise" for one in ctx.command.params):
+            message = f"{value!r}: nothing is chosen here, so there is no smallest or largest; leave out min"
+            raise click.BadParameter(message, param=param)
+        ctx.meta[_SMALLEST] = True
+    return found
+
+
+def also_smallest(ctx: click.Context, _param: click.Parameter, value: bool) -> bool:
+    """``--minimise``, also as part of the objective. Options that are not given are processed after the others."""
+    return bool(value or ctx.meta.get(_SMALLEST, False))
+
+
+def also_named(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """``--reward-model``, also as part of the objective."""
+    name: str | None = ctx.meta.get(_REWARD_MODEL)
+    if None not in (value, name) and value != name:
+        raise click.BadParameter(f"{value!r}, but the objective asks for {name!r}", param=param)
+    return name if value is None else value
 
 
 def subject_to_of(_ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[Property, float] | None:

@@ -22,6 +22,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.markup import facts
 from tether._foundation.words import counted
+from tether.conditioning.carried import carried_posterior, carried_step, step_within
 from tether.conditioning.edited_rows import ObservedStep, Rows
 from tether.conditioning.gumbel_max import GumbelMax
 from tether.conditioning.horizon import Horizon, Rest, make_horizon, up_to_its_end
@@ -32,6 +33,7 @@ from tether.conditioning.row_function import RowOf
 from tether.errors import PathError, Problem
 from tether.model.form import pair_states
 from tether.model.model_record import ModelRecord
+from tether.model.product import memory_of, model_itself
 from tether.model.side_by_side import shifted
 from tether.observation.changes import absorbing
 from tether.observation.earned import Earned, earned
@@ -96,14 +98,22 @@ class CounterfactualRecord:
     @classmethod
     def again(cls, mdp: ModelRecord, path: Path, mechanism: Any, after: Horizon | None) -> Self:
         """Condition a model on a path that is already cut at its end, with a given horizon."""
-        return cls._conditioned(mdp, observe(mdp, path), path, make_mechanism(mechanism, {}, mdp), after)
+        return cls._conditioned(mdp, observe(mdp, path), path, make_mechanism(mechanism, {}, model_itself(mdp)), after)
 
     @classmethod
     def _conditioned(
         cls, mdp: ModelRecord, observation: Observation, path: Path, chosen: Mechanism, after: Horizon | None
     ) -> Self:
         observed = [observed_step(mdp, observation, t) for t in range(observation.T)]
-        posteriors = tuple(infer(mdp, chosen, step) if step.recorded else None for step in observed)
+        memory = memory_of(mdp)
+        if memory is None:
+            posteriors = tuple(infer(mdp, chosen, step) if step.recorded else None for step in observed)
+        else:  # luck belongs to the model itself
+            within = [step_within(memory, step.t, step.pair, step.outcome) for step in observed]
+            inferred = (infer(memory.mdp, chosen, step) if step.recorded else None for step in within)
+            posteriors = tuple(carried_posterior(memory, one) for one in inferred)
+            pairs, outcomes = observation.pairs.tolist(), observation.states[1:].tolist()
+            observed = [carried_step(memory, *one) for one in zip(within, pairs, outcomes, strict=True)]
         graph = conditioned_graph(mdp, observation, observed, posteriors)
         made = cls(mdp, path, chosen, graph, posteriors, after)
         object.__setattr__(made, "_is_made", True)  # not set by the constructor: a changed copy is something else

@@ -52,7 +52,7 @@ class NoisePosterior(Protocol):
         ...
 
     def replay(self, form: Form, pairs: Ints) -> Rows:
-        """Run the nominal rows of ``pairs`` (ascending indices) on the inferred noise."""
+        """Run the nominal rows of ``pairs`` (ascending) on the inferred noise; next states of a row are ascending."""
         ...
 
 

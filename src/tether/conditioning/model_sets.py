@@ -46,6 +46,7 @@ from tether.conditioning.mechanism import Mechanism
 from tether.errors import QueryError
 from tether.model.confidence import Intervals, row_intervals
 from tether.model.model_record import ModelRecord
+from tether.model.product import memory_of
 
 if TYPE_CHECKING:
     from tether._kernels.sets import Observed
@@ -263,8 +264,9 @@ class ModelSet:
         _, entries = spans(form.row_start[pairs], form.row_start[pairs + 1])
         out, row = np.empty(pairs.size), np.empty(entries.size)
         longest = int(np.diff(starts).max(initial=1))
-        arrays = starts, form.next_state[entries], form.probability[entries], value, pairs, self.at(t, sign)
-        extreme_rows(*arrays, entries, out, row, limits_for(longest), row_scratch_for(longest))
+        rows = read_only(form.next_state[entries]), read_only(form.probability[entries])
+        scratch = limits_for(longest), row_scratch_for(longest)
+        extreme_rows(starts, *rows, value, pairs, self.at(t, sign), entries, out, row, *scratch)
         return out, row
 
     def bounds(self, t: int, state: Any, action: Any) -> tuple[tuple[Any, ...], Floats, Floats]:
@@ -308,8 +310,8 @@ def worth_elsewhere(mdp: ModelRecord, T: int) -> tuple[Floats, Floats]:
 
 
 def has_copies(cf: CounterfactualRecord) -> bool:
-    """Whether states have copies, by what was decided (`tether.plan.tracked`)."""
-    return cf.graph.layers[0].own is not None
+    """Whether states have copies, by what was decided (`tether.plan.tracked`, `tether.model.product`)."""
+    return cf.graph.layers[0].own is not None or memory_of(cf.mdp) is not None
 
 
 def check_gamma(gamma: Any) -> float:
@@ -334,8 +336,8 @@ def model_set(
     """
     if has_copies(cf):
         raise QueryError(
-            "the states of this plan remember whether a property was decided (tether.records.Tracked); sets of causal "
-            "models do not support this: ask about a plan without the limit"
+            "the states of this question remember what was met before (tether.records.Tracked); sets of causal "
+            "models do not support this: ask about tether.reach, avoid or until alone, and without a limit"
         )
     if assume not in get_args(Assumption):
         known = ", ".join(map(repr, get_args(Assumption)))

@@ -9,7 +9,7 @@ by place, as plans choose them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -259,11 +259,12 @@ def follow(
 
 
 def links(model: Model, layers: list[Layer], through: Through, most: int, rewards_at: RewardsAt) -> list[Link]:
-    """The links of a walk through the layers of a batch, for each step."""
-    found = []
+    """The links of a walk through the layers of a batch, for each step; not of which pairs and decisions they are."""
+    found, none = [], np.empty(0, np.int64)
     for t, (layer, some) in enumerate(zip(layers, through.taken, strict=False)):
         step = _taken(model, layer, some, most), _replaced(layer, some), rewards_at(t)
-        found.append(onward(model, _visits(layer, through.occupied[t]), *step)[0])
+        link = onward(model, _visits(layer, through.occupied[t]), *step)[0]
+        found.append(replace(link, pairs=none, decision=none))
     return found
 
 

@@ -37,6 +37,7 @@ from tether.evaluation.ranges import Range, ranges_with_breakdown, survival
 from tether.evaluation.sightings import ENOUGH, least_sightings
 from tether.model.properties import Property, make_property
 from tether.plan.best_values import observed_value
+from tether.plan.in_question import in_question
 from tether.plan.limited import LimitedPlanRecord
 from tether.plan.objective import asked, asked_set
 from tether.plan.plan_record import PlanRecord
@@ -430,7 +431,7 @@ def certify(
         if objective is not None or minimise:
             raise QueryError("a plan is judged by its own objective: leave out objective= and minimise=")
         objective, minimise = policy.objective, policy.minimise
-    objective = make_property(objective)
+    cf, objective = in_question(cf, make_property(objective))
     hidden = check_gamma(gamma), shares_of_pairs(cf.mdp, practice)
     observed = observed_value(asked(cf, objective, minimise))
     sets = model_set(cf, "nothing"), model_set(cf, "stability")
@@ -476,7 +477,7 @@ def why_uncertified(plan: PlanRecord) -> str:
     Other causal models were not considered: the rows of this one are sampled. `tether certify` considers them.
     """
     if has_copies(plan.cf):
-        return "Other causal models were not considered: the plan depends on whether its property was already decided."
+        return "Other causal models were not considered: what the plan does depends on what was met before."
     if isinstance(plan.cf.mechanism, SampledGumbelMax):
         reason = "the rows of this one are sampled"
     else:

@@ -31,6 +31,7 @@ from tether.model.properties import Property, make_property
 from tether.observation.changes import changes_something
 from tether.observation.path import Path, time_index
 from tether.plan.afterwards import chain_after
+from tether.plan.in_question import in_question
 from tether.plan.lifted import LiftedPlan
 from tether.plan.objective import asked
 from tether.plan.plan_record import PlanRecord
@@ -318,6 +319,8 @@ def policy_chain(cf: CounterfactualRecord, policy: Any, objective: Any = None) -
     """Any policy on the counterfactual MDP, followed from s_0; and the counterfactual MDP where values are returns."""
     wanted = make_property(objective)
     if isinstance(policy, PlanRecord):
+        wanted = wanted if policy.objective is None else policy.objective if wanted is None else wanted
+        cf, wanted = in_question(cf, wanted)
         if policy.cf is not cf:
             message = "this plan was made for another counterfactual MDP"
             raise QueryError(
@@ -330,9 +333,11 @@ def policy_chain(cf: CounterfactualRecord, policy: Any, objective: Any = None) -
         world = asked(cf, wanted, policy.minimise)
         return world, policy.chain if wanted == policy.objective else policy.chain_for(world.graph)
     if isinstance(policy, LiftedPlan):
-        world = asked(cf, policy.plan.objective or wanted, policy.plan.minimise)
+        cf, wanted = in_question(cf, policy.plan.objective or wanted)
+        world = asked(cf, wanted, policy.plan.minimise)
         first = policy.first(int(world.observation.states[0]))
         return world, graph_chain(world.graph, first, policy.decide(world.mdp, world.graph))
+    cf, wanted = in_question(cf, wanted)
     world = asked(cf, wanted, policy=own_rest(policy))
     decide = array_decider(world.mdp, policy)
     if decide is None:

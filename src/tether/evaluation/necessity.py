@@ -18,8 +18,9 @@ from tether.conditioning.layers import nominal_rollout
 from tether.conditioning.model_sets import Assumption, model_set
 from tether.errors import Problem, QueryError
 from tether.evaluation.evaluate import evaluate_policy
+from tether.evaluation.following import follow
 from tether.evaluation.outcomes import Outcome
-from tether.evaluation.ranges import range_of
+from tether.evaluation.ranges import range_of, related_range
 from tether.model.properties import Property
 from tether.observation.changes import nothing_to_change
 from tether.plan.afterwards import chances_after
@@ -40,6 +41,8 @@ class NecessityBounds(Displayed):
     least, most : float
         The smallest and the largest necessity over the causal models of the set.
     gumbel_max : float
+    related : (float, float) or None
+        With "nothing": the smallest and the largest if the luck of different steps may be related in any way.
 
     Examples
     --------
@@ -48,12 +51,15 @@ class NecessityBounds(Displayed):
     >>> one = tether.counterfactual(grid.mdp, grid.path).decisions().necessity_bounds(2, "up")[0]
     >>> one.assume, round(one.least, 3), round(one.gumbel_max, 3), round(one.most, 3)
     ('nothing', 0.776, 0.782, 0.818)
+    >>> [round(end, 3) for end in one.related]
+    [0.767, 0.878]
     """
 
     assume: Assumption
     least: float
     gumbel_max: float
     most: float
+    related: tuple[float, float] | None = None
 
     def __str__(self) -> str:
         return f"{self.assume}: {self.least:.3g} to {self.most:.3g} (Gumbel-max {self.gumbel_max:.3g})"
@@ -80,22 +86,37 @@ def necessity_bounds(
     for assume in ("nothing", "stability"):
         models = model_set(avoided, assume)
         least, most = range_of(models, policy)
-        found.append(NecessityBounds(models.assume, *(min(1.0, max(0.0, one)) for one in (least, gumbel_max, most))))
+        related = related_range(models, follow(models, policy), None, 1.0) if assume == "nothing" else None
+        found.append(_bounds(models.assume, least, gumbel_max, most, related, 0.0))
     return tuple(found)
+
+
+def _bounds(
+    assume: Assumption, least: float, middle: float, most: float, related: tuple[float, float] | None, happened: float
+) -> NecessityBounds:
+    """How far values are from what happened, as chances."""
+    first, second, third, *ends = (min(1.0, abs(one - happened)) for one in (least, middle, most, *(related or ())))
+    wide = (min(ends), max(ends)) if ends else None
+    return NecessityBounds(assume, min(first, third), second, max(first, third), wide)
 
 
 def _of_property(cf: CounterfactualRecord, t: int, action: Any, objective: Property) -> tuple[NecessityBounds, ...]:
     """Bounds of necessity for a property: how far its probability is from the observed 1 or 0."""
     world = asked(cf, objective)
     if t >= world.graph.end:  # it is decided
-        return NecessityBounds("nothing", 0.0, 0.0, 0.0), NecessityBounds("stability", 0.0, 0.0, 0.0)
+        return NecessityBounds("nothing", 0.0, 0.0, 0.0, (0.0, 0.0)), NecessityBounds("stability", 0.0, 0.0, 0.0)
     happened, policy = observed_value(world), _one_change(cf, t, action)
     found = []
     for assume in ("nothing", "stability"):
         models = model_set(cf, assume)
-        values = *range_of(models, policy, objective), evaluate_policy(models.gumbel, policy, objective=objective).value
-        first, second, middle = (min(1.0, abs(one - happened)) for one in values)
-        found.append(NecessityBounds(models.assume, min(first, second), middle, max(first, second)))
+        (least, most), middle = (
+            range_of(models, policy, objective),
+            evaluate_policy(models.gumbel, policy, objective=objective).value,
+        )
+        related = None
+        if assume == "nothing":
+            related = related_range(models, follow(models, policy, objective), objective, 1.0)
+        found.append(_bounds(models.assume, least, middle, most, related, happened))
     return tuple(found)
 
 

@@ -18,8 +18,10 @@ from tether.core.chain import Taken, Visits
 from tether.evaluation.evaluate import Evaluation, evaluate_chain, evaluate_decider, visit
 from tether.influence.one_step import Support
 from tether.model.model_record import ModelRecord
+from tether.model.product import memory_of
 from tether.model.properties import Property, make_property
 from tether.observation.path import Path
+from tether.plan.in_question import plain_in_question
 from tether.plan.lifted import LiftedPlan
 from tether.plan.objective import asked
 from tether.plan.policy import decider, make_policy, noisy
@@ -72,10 +74,14 @@ def evaluate_nominal(
     mdp: ModelRecord, policy: Any, steps: int | None = None, *, start: Any = None, objective: Any = None
 ) -> Evaluation:
     """Evaluate a policy on the plain model; see `MDP.evaluate`."""
-    T, wanted = number_of_steps(mdp, steps), make_property(objective)
+    first = initial_state(mdp, start)
+    T, given = number_of_steps(mdp, steps), make_property(objective)
+    mdp, wanted, T = plain_in_question(mdp, given, T, np.array([first]))
     world, decided = asked_model(mdp, wanted)
     ended = None if decided is None else decided.ended
-    first = initial_state(mdp, start)
+    memory = memory_of(mdp)
+    if memory is not None:
+        first = int(memory.onward(np.array([memory.automaton.first]), np.array([first]))[0])
     if isinstance(policy, LiftedPlan):
         start_node, decide = policy.first(first), policy.decide(mdp)
     else:

@@ -106,13 +106,17 @@ def _for_the_outcome(
 
 
 def _over_models(decisions: Decisions, best: Decision) -> str:
-    """The range of a necessity over every causal model; empty where it is the same, or not known."""
+    """The range of a necessity over every causal model, and if luck is related; empty where it is not known."""
     try:
         every = decisions.necessity_bounds(best.t, best.action)[0]
     except QueryError:
         return ""
     low, high = percent(every.least), percent(every.most)
-    return "" if low == high else f" ({low} to {high} over {IN_SHORT})"
+    least, most = map(percent, every.related or (every.least, every.most))
+    said = [] if low == high else [f"{low} to {high} over {IN_SHORT}"]
+    if (least, most) != (low, high):
+        said.append(f"{least} to {most} if {'it may be' if said else 'luck is'} related")
+    return f" ({'; '.join(said)})" if said else ""
 
 
 def _instead(decisions: Decisions, row: Decision, name: Callable[[Any], str]) -> str:

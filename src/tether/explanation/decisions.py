@@ -321,8 +321,9 @@ def decide(
     cf: CounterfactualRecord, objective: Any, m: int, rule: Any, influence: Any, minimise: bool = False
 ) -> Decisions:
     """Every step and every action available there; see `CounterfactualMDP.decisions`."""
-    m = min(whole_number("m", m, 1), cf.T)
     tied = tether(cf, rule, influence, objective, minimise)
+    cf = tied.cf
+    m = min(whole_number("m", m, 1), cf.T)
     thresholds, world = tied.thresholds(), tied.asked
     outcome, observed = _outcome(world, tied.objective), observed_value(world)
     worth = -observed if minimise else observed  # more is always better

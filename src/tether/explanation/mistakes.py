@@ -32,6 +32,7 @@ from tether.observation.changes import nothing_to_change
 from tether.observation.earned import Earned, earned
 from tether.observation.indices import path_of
 from tether.observation.path import Observation, Path, observe
+from tether.plan.in_question import in_question, observed_in_question
 from tether.plan.objective import asked
 from tether.plan.policy import shares_of_pairs
 from tether.plan.standard import Standard, is_best
@@ -347,14 +348,16 @@ def review(
     >>> round(found.expected, 3), round(found.mistakes, 3), round(found.luck, 3), found.observed
     (-1.0, 35.859, -1.141, -38.0)
     """
-    return _review(Standard(mdp, against, make_property(objective), bool(minimise)), observe(mdp, path), horizon, None)
+    asked_in, seen, wanted = observed_in_question(mdp, observe(mdp, path), make_property(objective))
+    return _review(Standard(asked_in, against, wanted, bool(minimise)), seen, horizon, None)
 
 
 def review_counterfactual(
     cf: CounterfactualRecord, against: Any, objective: Any, minimise: bool, horizon: int | None
 ) -> Review:
     """Review the observed episode of a counterfactual MDP; see `CounterfactualMDP.review`."""
-    standard = Standard(cf.mdp, against, make_property(objective), bool(minimise))
+    cf, wanted = in_question(cf, make_property(objective))
+    standard = Standard(cf.mdp, against, wanted, bool(minimise))
     until = cf.horizon if horizon is None and cf.after is not None else horizon
     return _review(standard, cf.observation, until, cf)
 

@@ -196,6 +196,7 @@ def what_if(
 ) -> WhatIf:
     """What would have followed; see `CounterfactualMDP.what_if`."""
     tied = tether(cf, rule, influence, objective)
+    cf = tied.cf
     policy = make_instead(cf, actions, best_from, tied.objective)
     outlook, observed = policy.evaluate(tied.influence), observed_value(policy.world)
     return WhatIf(cf, policy, outlook, observed, tied.rule, tied.influence, tied.objective)

@@ -234,7 +234,7 @@ def property_labels(mdp: ModelRecord) -> list[str]:
     return list(mdp.label_sets)
 
 
-def _property(mdp: ModelRecord, view: View) -> Property | None:
+def property_of(mdp: ModelRecord, view: View) -> Property | None:
     """The property that is asked for in place of the return."""
     wanted = view.wanted
     if wanted is None:
@@ -290,7 +290,7 @@ class Memory:
             self._forget(key)
             kept = self._episodes[key] = _Kept(entry, cf, Naming(cf.mdp, entry.words))
         if name not in kept.questions:
-            tied = tether(kept.cf, view.rule, view.test, _property(kept.cf.mdp, view))
+            tied = tether(kept.cf, view.rule, view.test, property_of(kept.cf.mdp, view))
             kept.questions[name] = EpisodeQuestion(kept.entry, tied, kept.naming)
         return kept.questions[name]
 

@@ -18,7 +18,9 @@ from tether.explorer.asking import Asker, Asking, BusyError, SupersededError, To
 from tether.explorer.offered import Offered
 from tether.explorer.panels import Asked, Part, parts
 from tether.explorer.panels.take_panel import as_json
+from tether.explorer.panels.types_panel import types_page
 from tether.explorer.safety import Door, Keys
+from tether.explorer.types_offered import OfTypes
 from tether.explorer.view import TABS, View, read_view
 from tether.views.pages import drawing, render
 from tether.views.report import report
@@ -49,9 +51,10 @@ def make_app(offered: Offered, keys: Keys) -> Door:
     from starlette.applications import Starlette
     from starlette.routing import Route
 
-    desk = _Desk(offered, Asking())
+    desk = _Desk(offered, Asking(), keys.token)
     routes = [
-        Route("/", desk.page),
+        Route("/", desk.of_types if isinstance(offered, OfTypes) else desk.page),
+        Route("/one", desk.page),
         Route("/part/{name}", desk.part),
         Route("/take/{name}", desk.take),
         Route("/static/{name}", desk.static),
@@ -68,8 +71,8 @@ def make_app(offered: Offered, keys: Keys) -> Door:
 class _Desk:
     """Answers requests; slow questions go to the thread that computes."""
 
-    def __init__(self, offered: Offered, asking: Asking) -> None:
-        self.asking, self.memory = asking, Memory(offered)
+    def __init__(self, offered: Offered, asking: Asking, token: str) -> None:
+        self.asking, self.memory, self._token = asking, Memory(offered), token
         self.parts: dict[str, Part] = parts()
         self._places = {name: drawing(part.attributes(name)) for name, part in self.parts.items()}
         self._files = _static()
@@ -80,6 +83,15 @@ class _Desk:
         from starlette.responses import HTMLResponse
 
         return HTMLResponse(render("explorer/page.html", tabs=TABS, panels=_PANELS, places=self._places))
+
+    async def of_types(self, request: Request) -> Response:
+        """The page about somebody whose type was never recorded; it needs no script."""
+        return await self._answered(request, "types", self._types)
+
+    def _types(self, view: View, asker: Asker) -> tuple[str, str]:
+        offered = self.memory.offered
+        assert isinstance(offered, OfTypes)
+        return "text/html", render("explorer/types.html", **types_page(offered, view, self._token, asker.check))
 
     async def static(self, request: Request) -> Response:
         """One of our own files, by name among those that were read when the server started."""

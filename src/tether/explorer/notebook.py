@@ -9,8 +9,10 @@ from tether._foundation.markup import escaped
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.explorer.offered import One
 from tether.explorer.server import Explorer
+from tether.explorer.types_offered import OfTypes
+from tether.plan.typed_record import TypedRecord
 
-__all__ = ["Inline", "explore"]
+__all__ = ["Inline", "explore", "explore_types"]
 
 
 class Inline:
@@ -50,6 +52,11 @@ class Inline:
 
     def __repr__(self) -> str:
         return f"<Explorer at {self.address}>"
+
+
+def explore_types(cf: TypedRecord, height: Any = 800) -> Inline:
+    """Serve an episode of somebody whose type was never recorded; see `TypedCounterfactual.explore`."""
+    return Inline(Explorer(OfTypes(cf), framed=True), int(height))
 
 
 def explore(cf: CounterfactualRecord, height: Any = 800) -> Inline:

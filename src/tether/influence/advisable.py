@@ -36,7 +36,7 @@ from tether.core.batch import Layer, Model
 from tether.errors import Problem, QueryError
 from tether.model.form import pair_states
 from tether.model.model_record import ModelRecord
-from tether.model.properties import state_indices
+from tether.model.state_sets import state_indices
 
 __all__ = ["Advisable", "make_advisable"]
 
@@ -81,6 +81,8 @@ class Advisable(Displayed):
         Changes that may not be.
     cost : number, tuple of (action, price), function or None
         What a change costs.
+    pair_of : array or None
+        The model's pair of each pair that is asked about, if these are pairs of a product (`tether.model.product`).
 
     Examples
     --------
@@ -95,6 +97,11 @@ class Advisable(Displayed):
     only: tuple[_Which, ...] | None
     never: tuple[_Which, ...]
     cost: float | tuple[tuple[int, float], ...] | Test | None
+    pair_of: Ints | None = None
+
+    def _own(self, pairs: Ints) -> Ints:
+        found: Ints = pairs % self.mdp.n_pairs if self.pair_of is None else self.pair_of[pairs]
+        return found
 
     @property
     def _key(self) -> tuple[Any, ...]:
@@ -117,7 +124,7 @@ class Advisable(Displayed):
         A pair that repeats the observed action is never advised: it is not asked about here.
         """
         form = self.mdp.form
-        own = pairs % self.mdp.n_pairs
+        own = self._own(pairs)
         states, actions = pair_states(form.pair_start, own), form.pair_action[own]
 
         def any_of(some: tuple[_Which, ...]) -> Flags:
@@ -144,7 +151,7 @@ class Advisable(Displayed):
 
     def prices(self, t: int, pairs: Ints) -> Floats:
         """What each of some changes costs at time t."""
-        own = pairs % self.mdp.n_pairs
+        own = self._own(pairs)
         if self.cost is None:
             return np.zeros(pairs.size)
         if self._by_pair is not None:
@@ -162,7 +169,7 @@ class Advisable(Displayed):
         if self.cost is None:
             return None
         if self._by_pair is not None:
-            every = read_only(np.tile(self._by_pair, n_pairs // self.mdp.n_pairs))
+            every = read_only(self._by_pair[self._own(np.arange(n_pairs))])
             return lambda _t, _layer: every
 
         def of_layer(t: int, layer: Layer) -> Floats:

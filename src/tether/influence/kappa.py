@@ -24,6 +24,7 @@ from tether.influence.own import TetherRule
 from tether.influence.rules import Rule
 from tether.model.form import Form, model_of
 from tether.model.model_record import ModelRecord
+from tether.model.product import memory_of
 
 if TYPE_CHECKING:
     from tether.core.thresholds import Forbidden
@@ -150,7 +151,7 @@ def thresholds(
     steps, layers = steps_of(graph), layers_of(graph, influenced)
     model, ended = model_of(graph.mdp.form), ended_of(graph)
     forbidden = not_to_advise(graph.mdp, advisable)
-    asked = as_engine_rule(rule, graph.mdp.form)
+    asked = _rule_of(rule, graph)
     found = engine.thresholds(model, steps, layers, asked, ended, up_to, forbidden=forbidden, loose=True)
     return Thresholds(
         graph, rule, influence, steps, found.layers, influenced, tuple(found.of_pairs), found.first, up_to
@@ -176,6 +177,10 @@ def not_to_advise(mdp: ModelRecord, advisable: Advisable | None = None) -> Forbi
 
 def _seen_too_rarely(mdp: ModelRecord) -> Flags | None:
     """The pairs of a learned model that were seen too rarely to be advised (``minimum`` of `tether.learn`), or None."""
+    memory = memory_of(mdp)
+    if memory is not None:
+        rare = _seen_too_rarely(memory.mdp)
+        return None if rare is None else rare[memory.pair]
     counts = mdp.counts
     if counts is None or counts.minimum <= 1 or mdp.learned is None or mdp.learned.advisable.size != mdp.n_pairs:
         return None
@@ -202,10 +207,24 @@ def own_of(graph: Graph, steps: Steps, layers: Sequence[Reached], rule: Rule) ->
     """For t = 0 … T-1, the rule's own threshold of each pair of the layers of a graph."""
     from tether.core.thresholds import own_thresholds
 
-    asked = as_engine_rule(rule, graph.mdp.form)
+    asked = _rule_of(rule, graph)
     return tuple(own_thresholds(model_of(graph.mdp.form), steps, layers, asked, ended_of(graph), loose=True))
 
 
 def as_engine_rule(rule: Rule, form: Form | Model) -> EngineRule:
     """The rule as the engine takes it: by name, or as a function of times and pairs of a model."""
     return rule.own(form) if isinstance(rule, TetherRule) else rule
+
+
+def _rule_of(rule: Rule, graph: Graph) -> EngineRule:
+    """The rule for the pairs of a graph: a rule of one's own is about those of the model itself."""
+    memory = memory_of(graph.mdp)
+    if memory is None or not isinstance(rule, TetherRule):
+        return as_engine_rule(rule, graph.mdp.form)
+    own = rule.own(memory.mdp.form)
+
+    def of_pairs(t: int, pairs: Ints) -> Ints:
+        observed = memory.pair[graph.observation.pairs[t]]
+        return np.where(memory.pair[pairs] == observed, 1, own(t, memory.pair[pairs]))
+
+    return of_pairs

@@ -19,14 +19,16 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
+from tether.conditioning.carried import step_within
 from tether.conditioning.edited_rows import ObservedStep, nominal_start, spans
-from tether.conditioning.layers import Graph
+from tether.conditioning.layers import Graph, Layer
 from tether.conditioning.on_demand import stretches
 from tether.errors import Problem, QueryError
 from tether.influence import own
 from tether.influence.own import InfluenceTest, RowOfStep
 from tether.model.form import Form, pair_states
 from tether.model.model_record import ModelRecord
+from tether.model.product import memory_of, model_itself
 
 __all__ = [
     "Effective",
@@ -158,7 +160,7 @@ def make_influence(influence: Any, mdp: ModelRecord | None = None) -> Influence:
     if isinstance(influence, str) and influence == "support":
         return Support()
     if isinstance(influence, InfluenceTest):
-        return influence if mdp is None else influence.bound(mdp)
+        return influence if mdp is None else influence.bound(model_itself(mdp))
     if influence is tv or influence is effective:
         message = f"influence=tether.{influence.__name__} lacks its eps"
         raise QueryError(Problem(message, fix="write tether.tv(0.5)"))
@@ -178,7 +180,7 @@ def influenced_pairs(graph: Graph, t: int, influence: Influence) -> Ints:
     if isinstance(influence, TotalVariation):
         kept = distances(graph, t) <= influence.eps
     else:
-        own = graph.pairs_of_copies(np.array([layer.observed.pair])) if layer.own is None else layer.own
+        own = _observed_pairs(graph, layer)
         by_test = edits.strengths() > influence.eps if isinstance(influence, Effective) else _own(graph, t, influence)
         kept = by_test | np.isin(edits.pairs, own)
     pairs: Ints = edits.pairs[kept]
@@ -186,10 +188,25 @@ def influenced_pairs(graph: Graph, t: int, influence: Influence) -> Ints:
     return pairs
 
 
+def _observed_pairs(graph: Graph, layer: Layer) -> Ints:
+    """The observed pair of a layer, in each copy of the model, or with everything that may remain."""
+    memory = memory_of(graph.mdp)
+    if memory is not None:
+        return np.flatnonzero(memory.pair == memory.pair[layer.observed.pair])
+    return graph.pairs_of_copies(np.array([layer.observed.pair])) if layer.own is None else layer.own
+
+
 def _own(graph: Graph, t: int, influence: InfluenceTest) -> Flags:
     """What a test of the user's own says about each edited pair of layer t."""
     layer, form = graph.layers[t], graph.mdp.form
     seen, pairs, size = layer.observed, layer.edits.pairs, influence.n_states
+    memory = memory_of(graph.mdp)
+    if memory is not None:
+        inside = step_within(memory, t, seen.pair, seen.outcome)
+        step = RowOfStep.of(inside.next_state, inside.probability, inside.outcome, size)
+        distinct, place = np.unique(memory.pair[pairs], return_inverse=True)
+        answers: Flags = influence.holds(t, distinct, memory.mdp.form, step)[place]
+        return answers
     n = (form.pair_start.size - 1) // size  # copies of the model, each with a row of the observed pair
     copy, found = pair_states(form.pair_start, pairs) // size, np.zeros(pairs.size, bool)
     states, chances = seen.next_state.reshape(n, -1), seen.probability.reshape(n, -1)

@@ -10,6 +10,7 @@ from tether.influence import own
 from tether.influence.one_step import Influence, Support
 from tether.influence.own import TetherRule, is_given
 from tether.model.model_record import ModelRecord
+from tether.model.product import model_itself
 
 __all__ = ["GivenRule", "NamedRule", "Rule", "make_rule"]
 
@@ -22,7 +23,7 @@ GivenRule = Rule | own.Rule | Ints
 def make_rule(rule: Any, influence: Influence, mdp: ModelRecord | None = None) -> Rule:
     """The rule by name, or the user's own, bound to the model; refuses a test that does not go with it."""
     if isinstance(rule, TetherRule):
-        return rule if mdp is None else rule.bound(mdp)
+        return rule if mdp is None else rule.bound(model_itself(mdp))
     if is_given(rule):
         return make_rule(TetherRule(rule), influence, mdp)
     if not isinstance(rule, str) or rule not in get_args(NamedRule):

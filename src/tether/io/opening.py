@@ -18,6 +18,7 @@ from tether.errors import FileError, PathError, Problem, QueryError
 from tether.io.embedded import PREFIX, case_names, is_case, open_case
 from tether.io.names_as_text import find_index, in_names_of
 from tether.mdp import MDP
+from tether.model.several_types import LIST_OF_TYPES
 from tether.observation.path import Path, observe
 
 if TYPE_CHECKING:
@@ -60,6 +61,10 @@ def open_model(source: str | os.PathLike[str], **options: Any) -> MDP:
         _no_options(source, "an environment of Gymnasium", options)
         return open_environment(source)
     must_exist(source)
+    if os.path.isfile(os.path.join(source, LIST_OF_TYPES)):
+        message = "these are the models of several hidden types, and this is asked of one model"
+        how = "tether explain and tether explore take them, in Python tether.io.read_types; or name one of the files"
+        raise FileError(Problem(message, file=source, fix=how))
     from tether.io.models import read_model
 
     return read_model(source, **options)

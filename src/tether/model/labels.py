@@ -22,7 +22,7 @@ from tether._foundation.problems import Complaints, Source
 from tether._foundation.words import counted
 from tether.errors import ModelError, Problem, QueryError
 from tether.model.finish import says_yes
-from tether.model.names import Names, as_array, name_list, plain
+from tether.model.names import Names, Tracked, as_array, name_list, plain
 
 __all__ = [
     "LabelSets",
@@ -224,6 +224,8 @@ def name_text(name: Any) -> str:
     >>> name_text("dead"), name_text((0, 3))
     ('dead', '(0, 3)')
     """
+    if isinstance(name, Tracked):
+        return f"{name_text(name.state)} [{name.status}]" if name.status.isalpha() else name_text(name.state)
     return repr(tuple(name)) if isinstance(name, tuple) else str(name)
 
 

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from itertools import repeat
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,17 @@ from tether._foundation.markup import Displayed
 from tether._foundation.words import counted
 from tether.errors import ModelError, Problem
 
-__all__ = ["Names", "as_array", "is_missing", "make_names", "name_list", "names_in_use", "plain", "trusted_names"]
+__all__ = [
+    "Names",
+    "Tracked",
+    "as_array",
+    "is_missing",
+    "make_names",
+    "name_list",
+    "names_in_use",
+    "plain",
+    "trusted_names",
+]
 
 _LISTED = 12
 """How many names an error message lists; if there are more, it gives a summary."""
@@ -274,3 +284,33 @@ def trusted_names(items: Sequence[Any]) -> Names:
 
 def _is_count(items: tuple[Any, ...]) -> bool:
     return all(type(item) is int and item == i for i, item in enumerate(items))
+
+
+class Tracked(NamedTuple):
+    """The name of a state together with the status of a property.
+
+    Attributes
+    ----------
+    state : hashable
+        The state's own name.
+    status : str
+        "open", "holds" or "fails": whether the property is decided, and how. Of a formula, what remains to be met.
+
+    Examples
+    --------
+    >>> import tether
+    >>> mdp = tether.MDP.from_arrays([[[0, 1], [1, 0]], [[1, 0], [0, 1]]], [[1, 0], [0, 0]], actions=["go", "stay"])
+    >>> cf = tether.counterfactual(mdp, tether.Path([0, 0, 0], ["stay", "stay"]))
+    >>> front = cf.pareto(k=3, m=2, against=tether.reach([1]))
+    >>> front.points[0].plan.cf.mdp.states[3]  # state 1 can be left: that it was reached has to be remembered
+    1 [holds]
+    """
+
+    state: Any
+    status: str
+
+    def __repr__(self) -> str:
+        return f"{self.state!r} [{self.status}]"
+
+    def __str__(self) -> str:
+        return f"{self.state} [{self.status}]" if self.status.isalpha() else str(self.state)

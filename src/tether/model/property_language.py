@@ -1,7 +1,9 @@
 """Properties as PRISM and Storm write them: ``P=? [ F "goal" ]``, ``Pmax=? [ G !"bad" ]``, ``P=? [ x<3 U "goal" ]``.
 
 A set of states is made of labels in quotation marks, of variables of the states' names (``x=2``, ``wet``), of ``true``
-and ``false``, with ``!``, ``&``, ``|``, ``=>`` and parentheses. What else these languages have is refused by its name.
+and ``false``, with ``!``, ``&``, ``|``, ``=>`` and parentheses. Paths are made of sets with F, G, X, U, W and R, bounds
+on the number of steps (``F<=8``, ``G[2,5]``), and the same signs; ``(…) within 8`` is about the next 8 steps alone,
+and no part of these languages. What else they have is refused by its name.
 """
 
 from __future__ import annotations
@@ -10,17 +12,19 @@ import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tether._foundation.arrays import Flags
 from tether.errors import Problem, QueryError
+from tether.model.path_formula import ALWAYS, negation
+from tether.model.path_formula import Tree as PathTree
 
 if TYPE_CHECKING:
     from tether.model.model_record import ModelRecord
 
-__all__ = ["StateFormula", "is_formal", "parse_formal"]
+__all__ = ["ReturnAsked", "StateFormula", "is_formal", "parse_formal", "parse_return"]
 
 _TOKEN = re.compile(
     r'\s*(?:(?P<label>"[^"]*")|(?P<number>-?\d+(?:\.\d+)?)|(?P<word>[A-Za-z_]\w*)|(?P<sign>=\?|=>|<=|>=|!=|[=<>!&|()\[\]{},]))'
@@ -28,11 +32,17 @@ _TOKEN = re.compile(
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
-_REFUSED = {"X": "X (next)", "W": "W (weak until)", "R": "R (release)"}
-_OPERATORS = frozenset({"F", "G", "U", *_REFUSED})
+_UNARY = frozenset({("word", "F"), ("word", "G"), ("word", "X")})
+_HEADS = frozenset({"=?", "<", "<=", ">", ">=", "[", "{"})
+_LONGEST = 100_000
+"""The longest bound, in steps."""
+
+_LATEST = 100
+"""The latest step at which a bound may begin."""
+
+_RETURN = re.compile(r'\s*R\s*(?:\{\s*"([^"]*)"\s*\})?\s*(max|min)?\s*=\s*\?\s*\[\s*C\s*(?:(<=?)\s*(\d{1,9}))?\s*\]\s*')
 
 Tree = tuple[Any, ...]
-Kind = Literal["reach", "avoid", "until"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -71,19 +81,70 @@ def is_formal(text: str) -> bool:
     return re.match(r"\s*[PRS](?:max|min)?\s*(?:=\s*\?|[<>]|\{)", text) is not None
 
 
-def parse_formal(text: str) -> tuple[Kind, tuple[str | StateFormula, ...]]:
-    """The kind of a property and its sets of states.
+def parse_formal(text: str) -> PathTree:
+    """The formula that a property asks about; see `tether.model.path_formula`.
 
     >>> parse_formal('P=? [ F "goal" & !"pit" ]')
-    ('reach', (<StateFormula: "goal" & !"pit">,))
-    >>> parse_formal('Pmax=? [ G !"died" ]')
-    ('avoid', ('died',))
+    ('until', ('and',), ('set', <StateFormula: "goal" & !"pit">))
+    >>> parse_formal('Pmax=? [ (F<=8 "goal") & G !"died" ]')
+    ('and', ('until', ('and',), ('set', 'goal'), 8), ('release', ('or',), ('not set', 'died')))
     """
     return _Parser(text).property()
 
 
+class ReturnAsked(NamedTuple):
+    """An expected return as PRISM and Storm ask for it.
+
+    Attributes
+    ----------
+    name : str or None
+        The reward structure; None where it is the only one.
+    smallest : bool or None
+        Whether the smallest is asked for; None where neither is said.
+    steps : int or None
+        Over how many steps; None for the whole episode.
+    """
+
+    name: str | None
+    smallest: bool | None
+    steps: int | None
+
+
+def parse_return(text: str) -> ReturnAsked | None:
+    """What a text says about returns; None where it asks for the probability of a property.
+
+    >>> parse_return('R{"fuel"}min=? [ C<=8 ]')
+    ReturnAsked(name='fuel', smallest=True, steps=8)
+    """
+    if not re.match(r"\s*R", text):
+        return None
+    found = _RETURN.fullmatch(text)
+    if found is None:
+        what = "an expected reward is asked for as R=? [ C ] or R=? [ C<=8 ]: rewards until a state is reached, at one "
+        what += "time, or in the long run are not taken"
+        fix = 'name a structure as in R{"fuel"}max=? [ C ]'
+        raise QueryError(Problem(f"the objective {text!r}: {what}", value=text, fix=fix))
+    name, which, sign, steps = found.groups()
+    last = None if steps is None else int(steps) - (sign == "<")
+    if last is not None and last < 1:
+        raise QueryError(Problem(f"the objective {text!r}: it is about no step", value=text, fix="write C<=1 or more"))
+    return ReturnAsked(name, None if which is None else which == "min", last)
+
+
+class _Part(NamedTuple):
+    """A part of a property: about one state (``tree`` is that of a `StateFormula`), or about what follows."""
+
+    tree: Tree
+    of_states: bool
+    start: int
+    end: int
+
+
 class _Parser:
-    """Recursive descent; a set ends where no operator of sets follows."""
+    """Recursive descent, with the precedence of PRISM and Storm: F, G and X take all that follows up to a U or the end.
+
+    So Storm reads ``F a & F b`` as ``F (a & F b)``, which is seldom meant: brackets are asked for.
+    """
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
@@ -97,11 +158,12 @@ class _Parser:
             self.tokens.append((kind, found[kind], found.start(kind), found.end()))
             place = found.end()
 
-    def property(self) -> tuple[Kind, tuple[str | StateFormula, ...]]:
+    def property(self) -> PathTree:
         head = self._take()
         if head in ("R", "Rmax", "Rmin", "S"):
             what = "a long-run probability" if head == "S" else "an expected reward"
-            raise self._error(f"{what} is not a property", head, "leave the objective out: returns are then asked for")
+            fix = "leave the objective out: returns are then asked for, of the rewards that the model was read with"
+            raise self._error(f"{what} is not a property", head, fix)
         if head == "Pmin":
             raise self._error(
                 "Pmin is not taken", head, "write P=?, and ask for the smallest: minimise=True, --minimise"
@@ -112,73 +174,147 @@ class _Parser:
             raise self._error("a bound on the probability is not a question", self._next(), "write P=?")
         self._expect("=?")
         self._expect("[")
-        found = self._path()
+        found = self._until()
         self._expect("]")
         if self.at < len(self.tokens):
             raise self._error(f"{self._next()!r} follows its end", self._next())
+        if found.of_states:
+            raise self._error("it has no F, G or U: it is about one state, not about an episode", self.text)
+        return found.tree
+
+    def _until(self) -> _Part:
+        found = self._set()
+        if (sign := self._next()) in ("U", "W", "R"):
+            self.at += 1
+            low, high = self._bound()
+            other = self._set(operand=True)
+            one = ALWAYS if found.tree == ("constant", True) else self._as_path(found)
+            two = self._as_path(other)
+            if sign == "U":
+                tree = _later(one, two, low, high)
+            else:  # a W b: b releases (a or b) from holding
+                pair = (two, ("or", one, two)) if sign == "W" else (one, two)
+                tree = negation(_later(negation(pair[0]), negation(pair[1]), low, high))
+            found = _Part(tree, False, found.start, other.end)
         return found
 
-    def _path(self) -> tuple[Kind, tuple[str | StateFormula, ...]]:
-        word = self._next()
-        if word in ("F", "G"):
-            self.at += 1
-            self._refuse_bound()
-            start = self._place()
-            tree = self._set()
-            self._refuse_paths()
-            if word == "F":
-                return "reach", (self._as_set(tree, start),)
-            inner = tree[1] if tree[0] == "not" else ("not", tree)
-            return "avoid", (self._as_set(inner, start, negated=tree[0] == "not"),)
-        start = self._place()
-        hold = self._set()
-        kept = self._as_set(hold, start)
-        if self._next() != "U":
-            self._refuse_paths()
-            raise self._error("it has no F, G or U: it is about one state, not about an episode", self.text)
-        self.at += 1
-        self._refuse_bound()
-        start = self._place()
-        goal = self._as_set(self._set(), start)
-        self._refuse_paths()
-        return ("reach", (goal,)) if hold == ("constant", True) else ("until", (kept, goal))
-
-    def _set(self) -> Tree:
-        tree = self._any()
+    def _set(self, *, operand: bool = False) -> _Part:
+        found = self._any(operand)
         while self._next() == "=>":
             self.at += 1
-            tree = ("or", ("not", tree), self._any())
-        return tree
+            found = self._joined("=>", found, self._any(operand), operand)
+        return found
 
-    def _any(self) -> Tree:
-        tree = self._all()
+    def _any(self, operand: bool) -> _Part:
+        found = self._all(operand)
         while self._next() == "|":
             self.at += 1
-            tree = ("or", tree, self._all())
-        return tree
+            found = self._joined("|", found, self._all(operand), operand)
+        return found
 
-    def _all(self) -> Tree:
-        tree = self._one()
+    def _all(self, operand: bool) -> _Part:
+        found = self._one()
         while self._next() == "&":
             self.at += 1
-            tree = ("and", tree, self._one())
-        return tree
+            found = self._joined("&", found, self._one(), operand)
+        return found
 
-    def _one(self) -> Tree:
+    def _joined(self, sign: str, one: _Part, other: _Part, operand: bool = False) -> _Part:
+        ends = one.start, other.end
+        if one.of_states and other.of_states:
+            if sign == "=>":
+                return _Part(("or", ("not", one.tree), other.tree), True, *ends)
+            return _Part(("and" if sign == "&" else "or", one.tree, other.tree), True, *ends)
+        if operand:
+            raise self._error(
+                f"{sign} between a set of states and a path after F, G, X or U can be read in two ways", sign,
+                f"put parentheses: (F a) {sign} (F b), or F (a {sign} (F b)) as Storm reads it",
+            )  # fmt: skip
+        first, second = self._as_path(one), self._as_path(other)
+        if sign == "=>":
+            return _Part(("or", negation(first), second), False, *ends)
+        kind = "and" if sign == "&" else "or"
+        parts = [part for each in (first, second) for part in (each[1:] if each[0] == kind else (each,))]
+        return _Part((kind, *parts), False, *ends)
+
+    def _one(self) -> _Part:
+        start = self._place()
         if self._next() == "!":
             self.at += 1
-            return ("not", self._one())
+            inner = self._one()
+            tree = ("not", inner.tree) if inner.of_states else negation(inner.tree)
+            return _Part(tree, inner.of_states, start, inner.end)
         if self._next() == "(":
             self.at += 1
-            tree = self._set()
+            inner = self._until()
             self._expect(")")
-            return tree
+            if not inner.of_states and self._next() == "within":
+                self.at += 1
+                inner = inner._replace(tree=("within", self._steps(), inner.tree))
+            return inner._replace(start=start, end=self._end())
+        if self.at < len(self.tokens) and self.tokens[self.at][:2] in _UNARY:
+            return self._unary()
+        tree = self._state()
+        return _Part(tree, True, start, self._end())
+
+    def _unary(self) -> _Part:
+        start, word = self._place(), self._take()
+        low, high = self._bound()
+        if word == "X" and (low, high) != (0, None):
+            raise self._error("X takes no bound", word, "X is the next step; F<=1 is the next step or now")
+        operand = self._set(operand=True)
+        inner = self._as_path(operand)
+        if word == "X":
+            tree: PathTree = ("next", inner)
+        elif word == "F":
+            tree = _later(ALWAYS, inner, low, high)
+        else:
+            tree = negation(_later(ALWAYS, negation(inner), low, high))
+        return _Part(tree, False, start, operand.end)
+
+    def _bound(self) -> tuple[int, int | None]:
+        """The first and the last step that count after F, G or U; the last is None without a bound."""
+        sign = self._next()
+        if sign == "[":
+            self.at += 1
+            low = self._steps()
+            self._expect(",")
+            high = self._steps()
+            self._expect("]")
+            if low > high:
+                raise self._error("a bound ends before it begins", f"[{low},{high}]")
+            return self._early(low), high
+        if sign not in ("<", "<=", ">", ">=", "="):
+            return 0, None
+        self.at += 1
+        steps = self._steps()
+        if sign == "<" and steps == 0:
+            raise self._error("there is no step before step 0", "<0", "write <=0 for the first state alone")
+        if sign in ("<", "<="):
+            return 0, steps - (sign == "<")
+        low = self._early(steps + (sign == ">"))
+        return low, low if sign == "=" else None
+
+    def _early(self, low: int) -> int:
+        if low > _LATEST:
+            raise self._error(f"a bound begins at step {_LATEST} at the latest", low)
+        return low
+
+    def _steps(self) -> int:
         kind, word = self.tokens[self.at][:2] if self.at < len(self.tokens) else ("", "")
-        if word in _OPERATORS and kind == "word":
-            self._refuse_paths(nested=True)
+        if kind != "number" or not word.isdigit() or int(word) > _LONGEST:
+            fix = "give constants their values: F<=8"
+            raise self._error(f"a bound is a whole number of steps, at most {_LONGEST:,}, not {word!r}", word, fix)
+        self.at += 1
+        return int(word)
+
+    def _state(self) -> Tree:
+        kind, word = self.tokens[self.at][:2] if self.at < len(self.tokens) else ("", "")
         self.at += 1
         if kind == "label":
             return ("label", word[1:-1])
+        if word in ("P", "R", "S", "A", "E") and self._next() in _HEADS:
+            raise self._error(f"{word} within a property is not supported", word, "ask for one probability at a time")
         if kind != "word":
             raise self._error("a set of states is missing" if not word else f"{word!r} is not a set of states", word)
         if word in ("true", "false"):
@@ -192,30 +328,21 @@ class _Parser:
         self.at += 1
         return ("compare", word, sign, number == "true" if kind == "word" else float(number))
 
-    def _as_set(self, tree: Tree, start: int, *, negated: bool = False) -> str | StateFormula:
-        """A label alone stays a label: sentences and figures know it."""
+    def _as_path(self, part: _Part) -> PathTree:
+        """A set as a formula about episodes. A label alone stays a label: sentences and figures know it."""
+        if not part.of_states:
+            return part.tree
+        tree, text = part.tree, self.text[part.start : part.end].strip()
         if tree[0] == "label":
-            return str(tree[1])
-        end = self.tokens[self.at - 1][3]
-        text = self.text[start:end].strip()
-        if negated:
-            text = text[1:].strip()
-        elif tree[0] == "not" and not text.startswith("!"):
-            text = f"!({text})"
-        return StateFormula(tree, text)
+            return ("set", str(tree[1]))
+        if tree[0] == "not" and tree[1][0] == "label":
+            return ("not set", str(tree[1][1]))
+        if tree[0] == "not" and text.startswith("!"):
+            return ("not set", StateFormula(tree[1], text[1:].strip()))
+        return ("set", StateFormula(tree, text))
 
-    def _refuse_bound(self) -> None:
-        if self._next() in ("<", "<=", ">", ">=", "=", "[", "{"):
-            fix = "a property is about all steps of the episode; for its first 8 steps, ask about "
-            fix += "tether.Path(path.states[:9], path.actions[:8])"
-            raise self._error("a bound on the number of steps is not taken", self._next(), fix)
-
-    def _refuse_paths(self, *, nested: bool = False) -> None:
-        word = self._next()
-        if word in _OPERATORS:
-            what = _REFUSED.get(word, f"{word} within a set of states or after another path" if nested else word)
-            fix = "a property is one of F, G and U over sets of states"
-            raise self._error(f"{what} is not supported: properties are not nested or joined", word, fix)
+    def _end(self) -> int:
+        return self.tokens[self.at - 1][3]
 
     def _next(self) -> str:
         return self.tokens[self.at][1] if self.at < len(self.tokens) else ""
@@ -236,6 +363,14 @@ class _Parser:
 
     def _error(self, what: str, value: Any, fix: str = "") -> QueryError:
         return QueryError(Problem(f"the property {self.text!r}: {what}", value=value, fix=fix))
+
+
+def _later(hold: PathTree, goal: PathTree, low: int, high: int | None) -> PathTree:
+    """An until whose goal counts from step ``low`` to step ``high``; ``hold`` is needed before."""
+    tree: PathTree = ("until", hold, goal) if high is None else ("until", hold, goal, high - low)
+    for _ in range(low):
+        tree = ("next", tree) if hold == ALWAYS else ("and", hold, ("next", tree))
+    return tree
 
 
 def _mask(tree: Tree, mdp: ModelRecord) -> Flags:

@@ -130,8 +130,8 @@ class CounterfactualMDP(EpisodeQuestions):
         from tether.objects.tether_object import Tethered
         from tether.plan.tether_record import tether
 
-        key = tether(self, rule, influence, objective, minimise, advisable).key
-        return cached_with(self, ("tether", *key), lambda: Tethered(self, *key))
+        found: Any = tether(self, rule, influence, objective, minimise, advisable)
+        return cached_with(found.cf, ("tether", *found.key), lambda: Tethered(found.cf, *found.key))
 
     @overload
     def plan(

@@ -10,11 +10,12 @@ from tether._foundation.markup import Displayed
 from tether.conditioning.model_sets import Assumption, check_gamma, model_set
 from tether.errors import Problem, QueryError
 from tether.model.model_record import ModelRecord
-from tether.model.properties import Property, make_property, objective_name
+from tether.model.properties import Property, objective_name
 from tether.model.several_types import refuse_types
 from tether.objects.counterfactual_object import CounterfactualMDP, counterfactual
 from tether.objects.plan_object import Plan
 from tether.observation.path import Path
+from tether.plan.plan_record import PlanRecord
 from tether.plan.policy import shares_of_pairs
 from tether.plan.robust_record import RobustPlanRecord, RobustRecord
 
@@ -156,7 +157,9 @@ class Robust(RobustRecord, Displayed):
         """
         from tether.evaluation.ranges import range_of
 
-        return range_of(self.models, policy, make_property(objective))
+        planned = policy.objective if isinstance(policy, PlanRecord) else None
+        record, wanted = self.in_question(planned if objective is None else objective)
+        return range_of(record.models, policy, None if objective is None else wanted)
 
     def worst_model(self, policy: Any) -> CounterfactualMDP:
         """The causal model of the set that is worst for a plan or policy, as an ordinary counterfactual MDP.

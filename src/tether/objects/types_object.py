@@ -243,9 +243,10 @@ class TypedCounterfactual(TypedRecord, Displayed):
         return review_typed(self, objective, minimise)
 
     def explore(self, type: str | None = None, height: int = 800) -> Inline:
-        """The explorer of one type, by default of the likeliest: what would be known if the type were.
+        """A page on which other limits can be tried: the best plan for somebody who does not see the type.
 
-        Its answers hold for that type alone; `plan` is for somebody who does not see it.
+        It links to the explorer of each type: what would be known if the type were. With ``type`` it is that explorer
+        alone.
 
         Examples
         --------
@@ -258,10 +259,11 @@ class TypedCounterfactual(TypedRecord, Displayed):
         >>> page.stop()
         """
         from tether.errors import Problem, QueryError
-        from tether.explorer.notebook import explore
+        from tether.explorer.notebook import explore, explore_types
 
-        name = max(self.posterior, key=self.posterior.__getitem__) if type is None else type
-        if name not in self.by_type:
+        if type is None:
+            return explore_types(self, height)
+        if type not in self.by_type:
             listed = ", ".join(map(repr, self.by_type))
-            raise QueryError(Problem(f"the episode leaves the types {listed} possible, not {name!r}", value=name))
-        return explore(self.by_type[name], height)
+            raise QueryError(Problem(f"the episode leaves the types {listed} possible, not {type!r}", value=type))
+        return explore(self.by_type[type], height)

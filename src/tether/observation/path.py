@@ -96,6 +96,19 @@ class Path(Tabular):
         """Whether the outcome of the last action was recorded."""
         return len(self.states) == len(self.actions) + 1
 
+    def first(self, steps: int) -> Path:
+        """The first steps of the episode alone; the same path where it has no more.
+
+        Examples
+        --------
+        >>> import tether
+        >>> tether.Path(["a", "b", "c"], ["go", "stay"]).first(1)
+        <Path: 1 step, 'a' –'go'→ 'b'>
+        """
+        if steps >= self.T:
+            return self
+        return Path(self.states[: steps + 1], self.actions[:steps], self.rewards and self.rewards[:steps])
+
     def __len__(self) -> int:
         return len(self.actions)
 

@@ -25,6 +25,7 @@ from tether.core.chain import Chain, Decide, Link, Taken, Visits
 from tether.model.form import all_pair_states
 from tether.model.model_record import ModelRecord
 from tether.model.practice import practice
+from tether.model.product import model_itself
 from tether.model.properties import Decided, Property
 from tether.model.side_by_side import copied_model, shifted
 from tether.observation.changes import nothing_left
@@ -65,11 +66,13 @@ def rest_of(
     ``decided`` says where it rests, ``states`` are those that matter at T.
     """
     if after.until is None:
-        assert mdp.counts is not None
+        counts, shares = model_itself(mdp).counts, Standard(mdp, "usual").shares
+        assert counts is not None
+        assert shares is not None
         decide = Standard(mdp, "usual").decide(0)
-        ends = how_they_end(world, practice(mdp).shares)
+        ends = how_they_end(world, shares)
         if ends is None:
-            return _followed(world, decided, T, T + mdp.counts.longest, states, decide)
+            return _followed(world, decided, T, T + counts.longest, states, decide)
         return Rest(_FOLLOWED, decide, ends.worth, ends.worth, world.final_reward, ends)
     if is_best(after.then):
         return _best(world, decided, T, _onward(world, states, after.until - T), minimise)

@@ -19,6 +19,7 @@ from tether.core.chain import Decide, Taken, Visits
 from tether.errors import Problem, QueryError
 from tether.influence.one_step import influenced_pairs
 from tether.model.model_record import ModelRecord
+from tether.model.product import memory_of
 from tether.plan.plan_record import PlanRecord
 
 __all__ = ["LiftedPlan"]
@@ -82,7 +83,7 @@ class LiftedPlan:
         return decide
 
     def _pairs(self, mdp: ModelRecord, t: int, s: int, changes: int, run: int, recorded: int) -> list[int]:
-        state = mdp.states[s] if self.lift is None else self.lift(mdp.states[s])
+        state = self._name(mdp, s) if self.lift is None else self.lift(self._name(mdp, s))
         advised = None
         if state in self.plan.cf.mdp.states:
             advised = self.plan.action(t, state, changes, uninfluenced=run)
@@ -94,6 +95,14 @@ class LiftedPlan:
         if not every:
             raise QueryError(Problem(f"state {mdp.states[s]!r} has no available action", mdp.states[s], time=t))
         return every
+
+    def _name(self, mdp: ModelRecord, s: int) -> Any:
+        """The name of a state of the other model; without what remains of a formula that the plan was not asked for."""
+        theirs, own = memory_of(mdp), memory_of(self.plan.cf.mdp)
+        if own is not None and (theirs is None or theirs.tree != own.tree) and self.lift is None:
+            what = f"the plan was made for {self.plan.objective}: what it advises depends on what remains of that"
+            raise QueryError(Problem(what, fix="evaluate it for the same objective"))
+        return mdp.states[s] if theirs is None or own is not None else theirs.mdp.states[int(theirs.state[s])]
 
     def _number(self, mdp: ModelRecord, action: Any) -> int:
         return mdp.actions.find(action)

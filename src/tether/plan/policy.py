@@ -33,10 +33,11 @@ from tether.model.form import all_pair_states
 from tether.model.model_record import ModelRecord
 from tether.model.names import name_list
 from tether.model.practice import Practice
+from tether.model.product import Memory, memory_of
 from tether.model.properties import Property
 from tether.observation.changes import nothing_to_change
 from tether.observation.path import Path
-from tether.plan.solution import solve
+from tether.plan.solution import Solution, solve
 
 __all__ = ["Policy", "depends_on_time", "follows_the_record", "make_policy", "noisy", "shares_of_pairs"]
 
@@ -62,6 +63,9 @@ def make_policy(
     """
     if isinstance(policy, str):
         return _by_name(mdp, policy, horizon, path, objective, minimise)
+    memory = memory_of(mdp)
+    if memory is not None and not (isinstance(policy, Solution) and memory_of(policy.mdp) is not None):
+        return _carried(mdp, memory, make_policy(memory.mdp, policy, horizon, _own_path(path)))
     if path is not None and callable(getattr(policy, "given", None)):
         policy = policy.given(path)
     array = as_array(policy)
@@ -81,12 +85,33 @@ def make_policy(
     )
 
 
+def _own_path(path: Path | None) -> Path | None:
+    """An episode of a product with the model's own names."""
+    if path is None:
+        return None
+    return Path([name.state for name in path.states], path.actions, path.rewards, path.outcome)
+
+
+def _carried(mdp: ModelRecord, memory: Memory, policy: Policy) -> Policy:
+    """A policy of a model in its product: what it does in a state, whatever remains."""
+    first, own = mdp.form.pair_start, memory.mdp.form.pair_start
+
+    def decide(t: int, s: int) -> list[tuple[int, float]]:
+        state = int(memory.state[s])
+        return [(int(first[s]) + pair - int(own[state]), chance) for pair, chance in policy(t, state)]
+
+    return decide
+
+
 def shares_of_pairs(mdp: ModelRecord, usual: Any = None) -> Floats:
     """How often each pair of the model is taken in its state, under a policy of the state alone.
 
     Without a policy it is usual practice where the model was learned (`tether.model.practice`), and otherwise each
     action equally often.
     """
+    memory = memory_of(mdp)
+    if memory is not None:
+        return shares_of_pairs(memory.mdp, usual)[memory.pair]
     form, share = mdp.form, np.ones(mdp.n_pairs)
     if usual is None and mdp.counts is not None:
         return Practice(mdp, mdp.counts).shares
@@ -206,7 +231,7 @@ def decider(mdp: ModelRecord, policy: Policy) -> Callable[[int, Visits], Taken]:
 def array_decider(mdp: ModelRecord, actions: Any) -> Callable[[int, Visits], Taken] | None:
     """A policy array of action indices as a chain takes it, one layer at a time; None for any other policy."""
     actions = as_array(actions)
-    if actions is None or actions.dtype.kind not in "iu" or actions.ndim not in (1, 2):
+    if actions is None or actions.dtype.kind not in "iu" or actions.ndim not in (1, 2) or memory_of(mdp) is not None:
         return None
     one_by_one = decider(mdp, _from_array(mdp, actions))
     form = mdp.form

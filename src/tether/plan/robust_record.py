@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from tether.model.form import model_of
 from tether.model.properties import Property, make_property
 from tether.observation.changes import nothing_to_change
 from tether.plan.best_values import observed_value
+from tether.plan.in_question import in_question
 from tether.plan.limits import enough_k
 from tether.plan.objective import asked_set
 from tether.plan.plan_record import PlanRecord
@@ -163,7 +164,11 @@ class RobustRecord:
         never: Any = None,
     ) -> RobustPlanRecord:
         """The plan with the best guaranteed value within k and m; see `tether.records.Robust.plan`."""
-        about: Any = {"objective": objective, "minimise": minimise, "only": only, "never": never}
+        about: Any = {"minimise": minimise, "only": only, "never": never}
+        record, objective = self.in_question(objective)
+        if record is not self:
+            return record.plan(k, m, rule=rule, influence=influence, objective=objective, **about)
+        about["objective"] = objective
         k, m = self.limits(k, m, rule=rule, influence=influence, **about)
         advisable = make_advisable(self.cf.mdp, only, never)
         models, found = self._asked(rule, influence, k, objective, minimise, advisable, alone=True)
@@ -201,6 +206,10 @@ class RobustRecord:
              7   -32.12   -14.44
              8    -1.00    -1.00
         """
+        record, objective = self.in_question(objective)
+        if record is not self:
+            asked: Any = {"objective": objective, "minimise": minimise, "only": only, "never": never}
+            return record.sweep(ks, ms, rule=rule, influence=influence, **asked)
         T = self.cf.T
         rows = whole_numbers("ks", ks, range(1, T + 2), 1, T + 1)
         columns = whole_numbers("ms", ms, range(T + 1), 0, T)
@@ -237,7 +246,11 @@ class RobustRecord:
         >>> round(tether.robust(case.mdp, case.path, assume="nothing").best_possible(k=6, m=4), 2)
         -17.01
         """
-        k, m = self.limits(k, m, rule=rule, influence=influence, objective=objective, minimise=minimise)
+        record, objective = self.in_question(objective)
+        about: Any = {"rule": rule, "influence": influence, "objective": objective, "minimise": minimise}
+        if record is not self:
+            return record.best_possible(k, m, **about)
+        k, m = self.limits(k, m, **about)
         models, found = self._asked(rule, influence, k, objective, minimise, alone=True)
         return float(_signed(_solve(models, found, k, m, -1.0)[0][m], objective, minimise))
 
@@ -256,6 +269,15 @@ class RobustRecord:
         if k is None:
             k = enough_k(self.sweep(ms=[m], **about), m) or 1
         return min(whole_number("k", k, 1), T + 1), m
+
+    def in_question(self, objective: Property | None) -> tuple[Self, Property | None]:
+        """The set as far as a property is about it (`tether.plan.in_question`), and the property."""
+        cf, wanted = in_question(self.cf, make_property(objective))
+        if cf is self.cf:
+            return self, wanted
+        confounding = self.models.confounding
+        share = None if confounding is None else confounding.share
+        return replace(self, models=model_set(cf, self.assume, self.confidence, self.gamma, share)), wanted
 
     def _asked(
         self,

@@ -16,9 +16,11 @@ from tether.errors import Problem, QueryError
 from tether.model.form import model_of
 from tether.model.model_record import ModelRecord
 from tether.model.names import name_list
+from tether.model.product import memory_of
 from tether.model.properties import Decided, Property, make_property, objective_name, value_name
 from tether.observation.path import time_index
 from tether.plan.best_values import final_rewards
+from tether.plan.in_question import plain_in_question
 from tether.plan.resting import asked_model
 from tether.plan.rewards import ExpectedRewards
 
@@ -49,7 +51,8 @@ class Solution:
 
     def action(self, t: int, state: Any) -> Any:
         """The best action at step t; None in a state without actions. Ties go to the lowest index."""
-        t, s, form = time_index(t, self.horizon - 1), self.mdp.state_index(state), self.mdp.form
+        t, form = time_index(t, self.horizon - 1), self.mdp.form
+        s = self.mdp.state_index(state) if t else initial_state(self.mdp, state)
         local = int(self.choices[t, s])
         return None if local < 0 else self.mdp.actions[int(form.pair_action[form.pair_start[s] + local])]
 
@@ -59,9 +62,12 @@ class Solution:
         """Expected return from ``state`` at time t = 0 … horizon on; -∞ if states without actions cannot be avoided.
 
         By default the state is the one in which episodes start, as in `MDP.simulate`. For a property, the probability
-        that it holds. With ``minimise``, ∞ if such states cannot be avoided.
+        that it holds; where a state was met before matters, of an episode that begins in the state. With ``minimise``,
+        ∞ if such states cannot be avoided.
         """
-        return float(self.values[time_index(t, self.horizon), initial_state(self.mdp, state, "state")])
+        time = time_index(t, self.horizon)
+        s = self.mdp.state_index(state) if time and state is not None else initial_state(self.mdp, state, "state")
+        return float(self.values[time, s])
 
     def __repr__(self) -> str:
         about = objective_name(self.objective, self.minimise)
@@ -80,7 +86,8 @@ class Solution:
 
 def solve(mdp: ModelRecord, steps: int | None = None, objective: Any = None, minimise: bool = False) -> Solution:
     """The optimal plan of the plain model over a horizon; see `MDP.solve`."""
-    T, wanted = number_of_steps(mdp, steps), make_property(objective)
+    every = np.arange(mdp.n_states)
+    mdp, wanted, T = plain_in_question(mdp, make_property(objective), number_of_steps(mdp, steps), every)
     every = np.arange(mdp.n_states, dtype=np.int32)
     values, choices = np.empty((T + 1, mdp.n_states)), np.empty((T, mdp.n_states), dtype=choice_type(mdp))
     for t, table in backward_values(*asked_model(mdp, wanted), (every,) * T, tuple(choices[:, :, None]), minimise):
@@ -143,6 +150,13 @@ def initial_state(mdp: ModelRecord, start: Any, argument: str = "start") -> int:
 
     Models of PRISM and Storm have the label ``init``. If several states have it, one must be given.
     """
+    memory = memory_of(mdp)
+    if memory is not None:
+        own = memory.mdp.states.find(start)
+        if start is not None and own < 0:
+            return mdp.state_index(start)
+        first = own if own >= 0 else initial_state(memory.mdp, None, argument)
+        return int(memory.onward(np.array([memory.automaton.first]), np.array([first]))[0])
     if start is not None:
         return mdp.state_index(start)
     initial = mdp.label_sets.get("init", np.zeros(1, np.int64))

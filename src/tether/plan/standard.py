@@ -20,6 +20,7 @@ from tether.errors import Problem, QueryError
 from tether.model.form import all_pair_states, pair_states
 from tether.model.model_record import ModelRecord
 from tether.model.practice import Practice, learned_counts, practice
+from tether.model.product import memory_of
 from tether.model.properties import Decided, Property, make_property
 from tether.plan.policy import array_decider, decider, make_policy
 from tether.plan.resting import asked_model, counts_at_rest
@@ -103,7 +104,8 @@ class Standard:
     def shares(self) -> Floats | None:
         """The policy as a share of each pair, if it is one of those that do not depend on time."""
         if self.is_usual:
-            return practice(self.mdp).shares
+            memory = memory_of(self.mdp)
+            return practice(self.mdp).shares if memory is None else practice(memory.mdp).shares[memory.pair]
         if isinstance(self.against, str) and self.against == "random":
             return 1.0 / np.diff(self.mdp.form.pair_start)[all_pair_states(self.mdp.form.pair_start)]
         return None

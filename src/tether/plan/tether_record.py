@@ -24,6 +24,7 @@ from tether.influence.one_step import Influence, make_influence
 from tether.influence.rules import Rule, make_rule
 from tether.model.properties import Property, make_property, objective_name
 from tether.plan.best_values import Progress, Solved, measure_backward, observed_value, solve_backward
+from tether.plan.in_question import carried_advice, in_question
 from tether.plan.limits import ABOUT, SHARE, about_k, enough_k
 from tether.plan.objective import asked, negated
 from tether.plan.plan_record import PlanRecord
@@ -418,8 +419,8 @@ def tether(
 ) -> TetherRecord:
     """The question under a rule, a test of influence and an objective, checked; see `CounterfactualMDP.tether`."""
     test = make_influence(influence, cf.mdp)
-    question = TetherRecord(
-        cf, make_rule(rule, test, cf.mdp), test, make_property(objective), bool(minimise), advisable
-    )
+    cf, wanted = in_question(cf, make_property(objective))
+    about = carried_advice(cf, advisable)
+    question = TetherRecord(cf, make_rule(rule, test, cf.mdp), test, wanted, bool(minimise), about)
     asked(cf, question.objective, question.minimise)  # raises if something is wrong with it
     return question

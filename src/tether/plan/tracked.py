@@ -10,7 +10,7 @@ the property leads from one copy to another.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from tether.errors import Problem, QueryError
 from tether.model.form import Rewards
 from tether.model.labels import LabelSets
 from tether.model.model_record import ModelRecord
-from tether.model.names import make_names
+from tether.model.names import Tracked, make_names
 from tether.model.properties import Decided, Property
 from tether.model.side_by_side import copied_form, shifted, shifted_starts
 from tether.observation.path import Path
@@ -31,33 +31,9 @@ from tether.plan.objective import asked, asked_key, with_rest
 from tether.plan.resting import resting_model
 from tether.plan.rewards import without_rewards
 
-__all__ = ["Tracked", "tracked"]
+__all__ = ["tracked"]
 
 Status = Literal["open", "holds", "fails"]
-
-
-class Tracked(NamedTuple):
-    """The name of a state together with the status of a property.
-
-    Attributes
-    ----------
-    state : hashable
-        The state's own name.
-    status : {"open", "holds", "fails"}
-        Whether the property is decided, and how.
-
-    Examples
-    --------
-    >>> import tether
-    >>> mdp = tether.MDP.from_arrays([[[0, 1], [1, 0]], [[1, 0], [0, 1]]], [[1, 0], [0, 0]], actions=["go", "stay"])
-    >>> cf = tether.counterfactual(mdp, tether.Path([0, 0, 0], ["stay", "stay"]))
-    >>> front = cf.pareto(k=3, m=2, against=tether.reach([1]))
-    >>> front.points[0].plan.cf.mdp.states[3]  # state 1 can be left: that it was reached has to be remembered
-    Tracked(state=1, status='holds')
-    """
-
-    state: Any
-    status: Status
 
 
 def tracked(

@@ -16,7 +16,7 @@ from tether.figures.output import inline_svg
 from tether.plan.typed_plan import TypedPlanRecord
 from tether.views.pages import date_of_page, drawing, render
 
-__all__ = ["write_typed"]
+__all__ = ["typed_contents", "write_typed"]
 
 _SHOWN = 20
 """How many single changes the page lists."""
@@ -31,31 +31,37 @@ def write_typed(
     certificate: bool = True,
 ) -> Path:
     """Write the page of a plan; see `tether.records.TypedPlan.report`."""
-    target, day, cf = Path(file), date_of_page(date), plan.cf
-    explanation = explain_typed(plan, certificate)
-    shares = cf.posterior_over_time
-    caption = shares.plot().get_title("left")
-    prior = cf.types.prior(cf.path.states[0])
+    target, day = Path(file), date_of_page(date)
     text = render(
         "typed.html",
         title=title or "What should have been done, for somebody whose type was never recorded?",
         date=day.isoformat(),
-        sentences=explanation.sentences(shown),
-        types=drawing(inline_svg(shares.plot(), "types", caption)),
-        caption=caption,
-        steps=_steps(explanation),
-        decisions=_decisions(plan),
-        settings=[
-            ("date", day.isoformat()),
-            ("made by", f"Tether {__version__}"),
-            ("types", ", ".join(f"{name} ({percent(share)} before the episode)" for name, share in prior.items())),
-            ("k, m", f"{plan.k if plan.k <= plan.cf.T else 'no tether'}, {plan.m}"),
-            ("best plan", "yes" if plan.exact else "not certain"),
-        ],
+        **typed_contents(plan, certificate, ("date", day.isoformat()), ("made by", f"Tether {__version__}")),
     )
     with written(target) as partial:
         partial.write_text(text, encoding="utf-8", newline="\n")
     return target
+
+
+def typed_contents(plan: TypedPlanRecord, certificate: bool, *settings: tuple[str, str]) -> dict[str, Any]:
+    """What the page of a plan shows: sentences, the types over time, steps, single changes, and what was asked."""
+    cf = plan.cf
+    explanation, shares = explain_typed(plan, certificate), cf.posterior_over_time
+    caption = shares.plot().get_title("left")
+    prior = cf.types.prior(cf.path.states[0])
+    return {
+        "sentences": explanation.sentences(shown),
+        "types": drawing(inline_svg(shares.plot(), "types", caption)),
+        "caption": caption,
+        "steps": _steps(explanation),
+        "decisions": _decisions(plan),
+        "settings": [
+            *settings,
+            ("types", ", ".join(f"{name} ({percent(share)} before the episode)" for name, share in prior.items())),
+            ("k, m", f"{plan.k if plan.k <= cf.T else 'no tether'}, {plan.m}"),
+            ("best plan", "yes" if plan.exact else "not certain"),
+        ],
+    }
 
 
 def _steps(explanation: Any) -> dict[str, Any]:

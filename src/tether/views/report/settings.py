@@ -80,7 +80,10 @@ def _call(plan: PlanRecord) -> str:
 
 
 def _as_code(objective: Property) -> str:
-    return f"tether.{objective.kind}({', '.join(map(repr, objective.sets))})"
+    if objective.remembers:
+        return repr(str(objective))
+    limit = [] if objective.within is None else [f"within={objective.within}"]
+    return f"tether.{objective.kind}({', '.join([*map(repr, objective.sets), *limit])})"
 
 
 def _value_meaning(plan: PlanRecord) -> tuple[str, str]:
