@@ -25,9 +25,9 @@ import tether
 from tether.io import write_episodes
 
 K, M = 5, 1
-FULL, QUICK, LOOP = 20_000, 2_000, 200
+FULL, QUICK, LOOP = 5_000, 1_000, 200
 LEAST, TWO, MINUTES = 10.0, 1.8, 5.0
-PART = 5_000
+PART = 1_000
 KINDS = 2.5  # no kind of question takes more than so many times the default one
 GRIDS, WALKS = (10_000, 1_000_000), 512
 

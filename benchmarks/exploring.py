@@ -19,7 +19,7 @@ def measure(quick: bool) -> list[Result]:
 
 def _grid(side: int, quick: bool) -> list[Result]:
     """A slippery robot on a grid: three outcomes a pair, functions of a few lines."""
-    seconds = 0.3 if quick else 5.0
+    seconds = 0.3 if quick else 2.0
     least = 1 if quick else 3
     explore = _exploring(side)
     mdp = explore()
@@ -39,7 +39,7 @@ def _grid(side: int, quick: bool) -> list[Result]:
 
 
 def _epidemic(quick: bool) -> list[Result]:
-    seconds = 0.3 if quick else 5.0
+    seconds = 0.3 if quick else 2.0
     case = tether.cases.epidemic(population=POPULATION, steps=STEPS)
     exploring = median_time(lambda: tether.cases.epidemic(population=POPULATION, steps=STEPS), 1 if quick else 5)
     asking = time_for(_ask(case), seconds / 5)

@@ -33,14 +33,14 @@ SLOW = 2.0
 
 
 def measure(quick: bool) -> list[Result]:
-    n, repeats = (QUICK, 3) if quick else (FULL, 7)
+    n, repeats = (QUICK, 3) if quick else (FULL, 5)
     results = []
     mdp = random_model(n)
     path = mdp.simulate("random", T, rng=1)
     times = _in_turn(_peers(mdp) | {f"tether, m = {m}": _question(mdp, path, m) for m in TARGETS}, repeats)
     for m, most in TARGETS.items():
         results += _compare("random", mdp, times, m, f"≤ {most:g}× the fastest peer", most, quick)
-    results += _stages(mdp, path, repeats, quick)
+    results += _stages(mdp, path, 3, quick)
     mdp, path = local_model(n), local_path(n, T)
     times = _in_turn(_peers(mdp) | {f"tether, m = {M}": _question(mdp, path, M)}, repeats)
     results += _compare("local", mdp, times, M, "≤ 1/10 of the fastest peer", 0.1, quick)

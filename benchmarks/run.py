@@ -51,12 +51,19 @@ def main() -> None:
     results: dict[str, list[Result]] = {}
     lines: list[str] = []
     seconds: dict[str, float] = {}
+    failed: list[str] = []
     for name in given.names or SECTIONS:
         module = importlib.import_module(name)
         start = time.perf_counter()
-        with console.status(f"measuring {name} …"):
-            found = module.measure(given.quick)
+        try:
+            with console.status(f"measuring {name} …"):
+                found = module.measure(given.quick)
+        except Exception:  # the other sections are measured all the same; told again at the end
+            console.print_exception()
+            failed.append(name)
+            continue
         seconds[name] = round(time.perf_counter() - start, 1)
+        console.print(f"{name}: {seconds[name]:.0f} s", highlight=False)
         results[name] = found
         lines += [module.line(found)] if hasattr(module, "line") else []
     every = [result for found in results.values() for result in found]
@@ -77,6 +84,8 @@ def main() -> None:
     if not given.quick and not given.names:
         document.write(record)
         console.print("the figures of docs/performance.md are those of this run")
+    if failed:
+        raise SystemExit(f"not measured, what stood on the page is left as it was: {', '.join(failed)}")
     if any(result.met is False for result in every):
         raise SystemExit("a target was missed")
 

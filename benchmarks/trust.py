@@ -31,7 +31,7 @@ FRESH = 100
 def measure(quick: bool) -> list[Result]:
     """Learning with pooled rows against rows learned apart: the same log, in turns, in one process."""
     truth = h.hospital(0, 0.6)
-    log = h.log_of(truth, 20_000 if quick else 250_000, 0)
+    log = h.log_of(truth, 20_000 if quick else 100_000, 0)
     tether.learn(log, prior=1), tether.learn(log)  # imports
     times: dict[str, list[float]] = {"pooled": [], "flat": []}
     for _ in range(3 if quick else 5):
@@ -42,7 +42,7 @@ def measure(quick: bool) -> list[Result]:
     pooled, flat = (statistics.median(times[name]) for name in ("pooled", "flat"))
     detail = f"{log.n_steps:,} steps of {len(log):,} episodes: {pooled:.2f} s against {flat:.2f} s"
     learning = Result("learning: pooled / flat", pooled / flat, "×", detail, f"≤ {TARGET}×", pooled / flat <= TARGET)
-    return [learning, _cost_of_folds(truth, 2_000 if quick else 10_000)]
+    return [learning, _cost_of_folds(truth, 500 if quick else 3_000)]
 
 
 def _cost_of_folds(truth: h.Hospital, patients: int) -> Result:

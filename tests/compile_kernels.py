@@ -21,8 +21,16 @@ def ask_everything(case: tether.cases.Case) -> None:
         guaranteed.range(guaranteed.plan(3, 1))
     tether.counterfactual(case.mdp, case.path, mechanism="comonotone").plan(3, 1)
     case.mdp.simulate("optimal", case.path.T, rng=1)
+    tether.counterfactual(case.mdp, case.path, mechanism="maximal").plan(3, 1)
+    str(cf.plan(1, 1).explain())
     for m in (1, 2):
         tether.audit(case.mdp, [case.path], k=3, m=m, certify=True)
+    tether.audit(case.mdp, [case.path], k=3, influence=tether.tv(0.5), rule="assured")
+    log = [case.mdp.simulate("random", case.path.T, rng=seed) for seed in range(60)]
+    learned = tether.learn(log).with_objective(final_reward={case.path.states[-1]: 1.0})
+    str(tether.rules(learned, log))
+    types = tether.Types({"one": case.mdp, "other": case.mdp}, prior={"one": 0.5, "other": 0.5})
+    tether.counterfactual(types, case.path).plan(m=1)
 
 
 def on_all_cores() -> None:

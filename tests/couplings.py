@@ -18,7 +18,7 @@ from tether._kernels.sets import (
 def asked_row(states, q, low=(), high=()):
     """A row as the library passes it to the kernel, which would be compiled again for any other kind of array."""
     ends = (read_only(np.asarray(each, float)) for each in (low, high))
-    return Nominal(np.asarray(states, np.int32), q, 0, *ends, 0, 0.0)
+    return Nominal(read_only(np.asarray(states, np.int32)), read_only(q), 0, *ends, 0, 0.0)
 
 
 def seen_row(states, p, outcome, pair, chance):

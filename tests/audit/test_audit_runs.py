@@ -94,7 +94,7 @@ def test_ctrl_c_says_what_continues_where_parts_are_kept(tmp_path, monkeypatch, 
 
     def call(place, *more):
         words = ["audit", "case:grid-world", tmp_path / "log.csv", "-o", tmp_path / place, "-k", "3", "--workers", "1"]
-        return CliRunner().invoke(main, [*map(str, words), *more])
+        return CliRunner().invoke(main, [*map(str, words), "--reports", "0", *more])
 
     assert call("whole").exit_code == 0
     with monkeypatch.context() as patched:

@@ -226,7 +226,7 @@ def test_the_mean_of_the_foreseeable_gain_over_simulated_episodes():
     grid = tether.cases.grid_world().mdp
     rng = np.random.default_rng(4)
     reviews = []
-    for _ in range(tries(300, 3000)):
+    for _ in range(tries(100, 3000)):
         path = grid.simulate("optimal", 8, rng=rng, noise=0.3)
         reviews.append(tether.counterfactual(grid, path).review())
     apart = np.array([review.foreseeable - review.mistakes for review in reviews])

@@ -143,7 +143,7 @@ def compiled(mdp, shares, edits, states, pairs, horizon, good, most):
     )  # fmt: skip
     twin = Twin(mdp, shares, edits, states, pairs, horizon, good)
     total = sum(twin.reward(x, states[t + 1]) for t, x in enumerate(pairs))
-    reward = np.atleast_2d(mdp.rewards.values)
+    reward = np.array(np.atleast_2d(mdp.rewards.values))  # a copy, as the library has one: not read-only
     rest = np.full(mdp.n_states, np.nan)
     rest[-1] = 0.0
     worth = Worth(reward, mdp.rewards.by_entry, np.zeros(mdp.n_states), 1.0, rest, good)

@@ -22,7 +22,7 @@ row has one outcome more, *elsewhere* (`tether.model.confidence`), after the oth
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -107,7 +107,7 @@ def limits_for(entries: int, rows: int = 1) -> RowLimits:
 
 @kernel
 def limit_row(
-    row: Nominal, n: int, pair: int, step: Observed, kind: int, limits: RowLimits, at: int, scratch: RowScratch
+    row: Nominal, n: int, pair: int, step: Observed, kind: int, limits: RowLimits, at: Any, scratch: RowScratch
 ) -> int:
     """Write the limits of a row of the set, from ``at`` on; returns how the row is found: one of the four ways.
 
@@ -217,7 +217,7 @@ def can_happen(how: int, limits: RowLimits, j: int) -> bool:
 
 @kernel
 def fill_row(
-    how: int, limits: RowLimits, at: int, n: int, order: Ints, first: int, sign: float, chance: float,
+    how: int, limits: RowLimits, at: Any, n: int, order: Ints, first: Any, sign: float, chance: float,
     scratch: RowScratch,
 ) -> None:  # fmt: skip
     """Write the extreme row to ``scratch.x``: for outcomes in the given order (``sign`` = 1), or its reverse (-1).
@@ -297,13 +297,14 @@ def extreme_row(
 
     ``value`` has that of its n outcomes from ``first`` on. *Elsewhere* is worth 0.
     """
-    how = limit_row(row, n, pair, step, kind, limits, 0, scratch)
+    nothing = np.int64(0)
+    how = limit_row(row, n, pair, step, kind, limits, nothing, scratch)
     wide = width(how, n)
     for j in range(wide):
         scratch.order[j] = j
         scratch.value[j] = value[first + j] if j < n else 0.0
-    sort_by(scratch.value, scratch.order, 0, wide)
-    fill_row(how, limits, 0, wide, scratch.order, 0, sign, step.chance, scratch)
+    sort_by(scratch.value, scratch.order, nothing, wide)
+    fill_row(how, limits, nothing, wide, scratch.order, nothing, sign, step.chance, scratch)
     return expectation(n, scratch.x, scratch.value)
 
 

@@ -111,7 +111,7 @@ def _of_types(episode: Episode, audit: str | None) -> Offered:
     """An episode of somebody whose type was never recorded; MODEL is a directory of types."""
     from tether.cli.explaining_types import first_of, opened_types
     from tether.explorer.types_offered import OfTypes
-    from tether.io.opening import open_path
+    from tether.io import open_path
     from tether.objects.counterfactual_object import counterfactual
 
     if audit is not None or episode.horizon is not None or episode.then != "best":

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tether._foundation.arrays import Ints
+from tether._foundation.arrays import Ints, read_only
 from tether.conditioning.edited_rows import ObservedStep, Rows, nominal_start, spans
 from tether.conditioning.mechanism import Candidates, ExactMechanism, Mechanism, NoisePosterior
 from tether.model.form import Form
@@ -113,9 +113,10 @@ class _SomePosterior:
         _, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
         chance = float(step.probability[step.next_state == step.outcome][0])
         seen = Observed(step.next_state, step.probability, int(step.outcome), step.pair, chance)
-        row, longest, none = np.empty(entry.size), int(np.diff(start).max()), np.empty(0)
-        none.flags.writeable = False
-        rows = start, form.next_state[entry], form.probability[entry], np.zeros(entry.size), pairs
+        row, longest, none = np.empty(entry.size), int(np.diff(start).max()), read_only(np.empty(0))
+        rows = read_only(form.next_state[entry]), read_only(form.probability[entry]), np.zeros(entry.size), pairs
         models = Models(seen, self.kind, 1.0, none, none, none, 0.0)
-        extreme_rows(*rows, models, entry, np.empty(pairs.size), row, limits_for(longest), row_scratch_for(longest))
+        extreme_rows(
+            start, *rows, models, entry, np.empty(pairs.size), row, limits_for(longest), row_scratch_for(longest)
+        )
         return Rows.from_entries(form, pairs, row)

@@ -264,8 +264,9 @@ class ModelSet:
         _, entries = spans(form.row_start[pairs], form.row_start[pairs + 1])
         out, row = np.empty(pairs.size), np.empty(entries.size)
         longest = int(np.diff(starts).max(initial=1))
-        arrays = starts, form.next_state[entries], form.probability[entries], value, pairs, self.at(t, sign)
-        extreme_rows(*arrays, entries, out, row, limits_for(longest), row_scratch_for(longest))
+        rows = read_only(form.next_state[entries]), read_only(form.probability[entries])
+        scratch = limits_for(longest), row_scratch_for(longest)
+        extreme_rows(starts, *rows, value, pairs, self.at(t, sign), entries, out, row, *scratch)
         return out, row
 
     def bounds(self, t: int, state: Any, action: Any) -> tuple[tuple[Any, ...], Floats, Floats]:

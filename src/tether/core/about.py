@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tether._foundation.arrays import Flags, Floats, Ints
+from tether._foundation.arrays import Flags, Floats, Ints, read_only
 from tether._kernels.jit import kernel
 from tether.core.backward import Choices, Problem
 from tether.core.batch import Edits, Layer, Model, Nodes
@@ -126,7 +126,8 @@ def measure(
         observed = steps.item(steps.action, t)
         slots = slots_for(layers[t + 1].nodes, model.n_states)
         for nodes, numbers, part in layer.parts():
-            worth = _Worth(reward_at(t), by_entry, strength_of(t, part, numbers), problem.final, problem.discount)
+            reward, strength, final = map(read_only, (reward_at(t), strength_of(t, part, numbers), problem.final))
+            worth = _Worth(reward, by_entry, strength, final, problem.discount)
             _measure_layer(
                 model, part.nodes, part.edits, layers[t + 1].nodes, slots, worth, chosen.of_node[nodes], chosen.on_path,
                 width, width_after, before[nodes], after, observed, seen, outcome, path, with_std,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, read_only
 from tether._kernels.jit import kernel, piece
 from tether._kernels.order import first_from
 from tether._kernels.sets import (
@@ -162,6 +162,7 @@ def worst_values(
     With ``hidden`` causes the set is all causal models with hidden causes, whatever ``kinds`` says.
     """
     hidden = Hidden(np.ones(wanted.size), np.empty(0)) if hidden is None else hidden
+    worth = worth._replace(reward=read_only(worth.reward), final=read_only(worth.final))
     longest = int(np.diff(model.row_start).max(initial=1))
     places = (most + 1) * taken.n_runs * model.n_states
     size = 1 << 12

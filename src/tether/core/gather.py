@@ -47,7 +47,7 @@ def gather(
     if after.first.size == 2 and use_cores(layer.size):
         _enter_levels(after, 0, near_after, kappa_after, levels)
         cuts = np.linspace(0, layer.size, CHUNKS + 1).astype(np.int64)
-        _gather_chunks(model, layer.nodes, layer.edits, after, *arrays, cuts)
+        _gather_chunks(model, layer.nodes, layer.edits, after, *arrays, cuts, False)
     else:
         _gather_nodes(model, layer.nodes, layer.edits, after, *arrays, 0, layer.size, True)
     return near, kappa
@@ -137,12 +137,12 @@ def _gather_nodes(
 @parallel_kernel
 def _gather_chunks(
     model: Model, nodes: Nodes, edits: Edits, after: Nodes, near_after: Ints, kappa_after: Ints, own: Ints, caps: Ints,
-    levels: Ints, near: Ints, kappa: Ints, cuts: Ints,
+    levels: Ints, near: Ints, kappa: Ints, cuts: Ints, enters: bool,
 ) -> None:  # fmt: skip
     for c in numba.prange(cuts.size - 1):
         _gather_nodes(
             model, nodes, edits, after, near_after, kappa_after, own, caps, levels, near, kappa, cuts[c],
-            cuts[c + 1], False,
+            cuts[c + 1], enters,
         )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ mass, or if q_o = 0 and p_j / q_j is the same for every outcome of q (0 for disj
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,7 +45,7 @@ _SMALLEST = 5e-324
 
 
 @kernel
-def _add(sums: Floats, which: int, x: float) -> None:
+def _add(sums: Floats, which: Any, x: float) -> None:
     """Add ``x`` to a compensated sum (Neumaier): its value is ``sums[which] + sums[which + 1]``."""
     total = sums[which]
     moved = total + x
@@ -56,7 +56,7 @@ def _add(sums: Floats, which: int, x: float) -> None:
         sums[which + 1] += (x - moved) + total
 
 
-_BASE, _SLOPE, _GONE, _REST, _TOTAL = 0, 2, 4, 6, 8
+_BASE, _SLOPE, _GONE, _REST, _TOTAL = np.arange(0, 10, 2)  # not literals: `_add` would be compiled for each
 SUMS = 10
 """The first items of ``height`` are the five compensated sums; the heights follow."""
 
@@ -64,7 +64,7 @@ SUMS = 10
 @kernel
 def row_of_pair(
     row_start: Ints, nominal_next: Ints, nominal: Floats, pair: int, outcome: int, is_certain: bool, weight: Floats,
-    begin: int, next_state: Ints, probability: Floats, ratio: Floats, item: Ints, height: Floats,
+    begin: Any, next_state: Ints, probability: Floats, ratio: Floats, item: Ints, height: Floats,
 ) -> tuple[int, float]:  # fmt: skip
     """Write the counterfactual row of a pair from ``begin`` on; returns how many outcomes it has, and its strength.
 

@@ -117,13 +117,14 @@ def plan_layer(
     """
     slots = slots_for(after, model.n_states)
     goal = goal._replace(
-        reward=read_only(goal.reward), edit_reward=read_only(goal.edit_reward), price=read_only(goal.price)
-    )
+        reward=read_only(goal.reward), edit_reward=read_only(goal.edit_reward), final=read_only(goal.final),
+        price=read_only(goal.price),
+    )  # fmt: skip
     arrays = model, layer.nodes, layer.edits, after, slots, limits, goal, before, numbers, values_after, numbers_after
     if with_nodes and after.first.size == 2 and use_cores(layer.size):
         enter(after, 0, model.n_states, slots)
         cuts = np.linspace(0, layer.size, CHUNKS + 1).astype(np.int64)
-        _plan_chunks(*arrays, choice, path._replace(pair=np.full(1, -1)), cuts)
+        _plan_chunks(*arrays, choice, path._replace(pair=np.full(1, -1)), cuts, False)
         with_nodes = False
     return _plan_nodes(*arrays, choice, path, 0, layer.size if with_nodes else 0, True)
 
@@ -378,9 +379,10 @@ def _plan_nodes(
 def _plan_chunks(
     model: Model, nodes: Nodes, edits: Edits, after_nodes: Nodes, slots: Ints, limits: Limits, goal: Goal,
     before: Floats, numbers: Numbers, after: Floats, numbers_after: Numbers, choice: Ints, path: OnPath, cuts: Ints,
+    enters: bool,
 ) -> None:  # fmt: skip
     for c in numba.prange(cuts.size - 1):
         _plan_nodes(
             model, nodes, edits, after_nodes, slots, limits, goal, before, numbers, after, numbers_after, choice, path,
-            cuts[c], cuts[c + 1], False,
+            cuts[c], cuts[c + 1], enters,
         )  # fmt: skip

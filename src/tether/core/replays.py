@@ -233,7 +233,7 @@ def rows_for(model: Model) -> Rows:
 
 
 @kernel
-def _key(earned: float, side: int, width: float) -> int:
+def _key(earned: float, side: Any, width: float) -> int:
     """The number of a return: of the nearest multiple of the width, or of the next one below or above."""
     if side < 0:
         return int(np.floor(earned / width + 1e-9))
@@ -243,7 +243,7 @@ def _key(earned: float, side: int, width: float) -> int:
 
 
 @kernel
-def find_node(layers: Layers, k: int, state: int, earned: float, side: int, width: float) -> Any:
+def find_node(layers: Layers, k: int, state: int, earned: float, side: Any, width: float) -> Any:
     """Where a node is in the table of time k, or the free place where it belongs."""
     table = layers.table[k]
     key = _key(earned, side, width)
@@ -300,8 +300,8 @@ def know(model: Model, s: int, observed: int, outcome: int, rows: Rows) -> None:
                 rows.probability[e] = 1.0 if model.next_state[e] == outcome else 0.0
             continue
         n, _ = row_of_pair(
-            model.row_start, model.next_state, model.probability, x, outcome, is_certain, rows.weight, 0,
-            rows.next_state, rows.row, rows.ratio, rows.order, rows.height,
+            model.row_start, model.next_state, model.probability, x, outcome, is_certain, rows.weight,
+            np.int64(0), rows.next_state, rows.row, rows.ratio, rows.order, rows.height,
         )  # fmt: skip
         i = 0
         for e in range(low, high):
@@ -331,7 +331,7 @@ def _tail(n: int, q: Floats, value: Floats, level: float, sign: int, order: Ints
     if level < 1.0:
         for j in range(n):
             order[j] = j
-        sort_by(value, order, 0, n)
+        sort_by(value, order, np.int64(0), n)
         for i in range(n):
             j = order[i] if sign > 0 else order[n - 1 - i]
             part = min(q[j], left)

@@ -62,6 +62,7 @@ def _ahead(
     pairs: Ints, chances: Floats, found: Floats,
 ) -> None:  # fmt: skip
     _, states, earned, table, room = layers
+    nearest = np.int64(0)  # a literal would be a type of its own
     for b in range(episodes.time.size):
         first, last = episodes.start[b], episodes.start[b + 1]
         t0, horizon, target = episodes.time[b], episodes.horizon[b], episodes.total[b]
@@ -105,7 +106,7 @@ def _ahead(
                             if chance < least:
                                 unknown += chance
                                 continue
-                            at = find_node(layers, (k + 1) % 2, j, so_far, 0, close)
+                            at = find_node(layers, (k + 1) % 2, j, so_far, nearest, close)
                             if table[(k + 1) % 2, at] == EMPTY:
                                 if n == room:
                                     fits = False

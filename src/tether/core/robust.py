@@ -99,6 +99,7 @@ def robust_nodes(
     n_states, with_runs = pair_start.size - 1, runs.size > 0
     step, kind, sign, lower, upper, elsewhere, beyond = models
     order, value = scratch.order, scratch.value
+    nothing = np.int64(0)  # a literal would be a type of its own
     for node in range(states.size):
         s = states[node]
         run = runs[node] if with_runs else 0
@@ -126,7 +127,7 @@ def robust_nodes(
                 gain = 0.0 if goal.by_entry else goal.reward[x]
                 unseen = _never_seen(elsewhere, x)
                 row = Nominal(next_state, probability, start, lower, upper, start, unseen)
-                how = limit_row(row, n, x, step, kind, limits, 0, scratch)
+                how = limit_row(row, n, x, step, kind, limits, nothing, scratch)
                 wide = width(how, n)
                 for j in range(wide):
                     order[j] = j
@@ -144,8 +145,8 @@ def robust_nodes(
                         continue
                     if wide > n:
                         value[n] = beyond
-                    sort_by(value, order, 0, wide)
-                    fill_row(how, limits, 0, wide, order, 0, sign, step.chance, scratch)
+                    sort_by(value, order, nothing, wide)
+                    fill_row(how, limits, nothing, wide, order, nothing, sign, step.chance, scratch)
                     found = gain + expectation(wide, scratch.x, value)
                     best = before[here + c]
                     size = abs(gain) + abs(found) + (abs(best) if best > -np.inf else 0.0)

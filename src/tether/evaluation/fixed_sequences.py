@@ -4,8 +4,8 @@ A plan may do different things in different states. A *fixed sequence* changes t
 state: it can be written on a card. Where one of its actions is not available, or not allowed for k, it cannot be
 followed; in an absorbing state there is nothing to choose, and it goes on.
 
-All sequences that change at most m actions are followed together, in one chain (`tether.core.chain`) whose nodes
-remember the sequence so far in the place of the changes left.
+All sequences that change at most m actions are followed together, step by step. Nodes remember the sequence so far in
+the place of the changes left.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.arrays import Flags, Floats, Ints
+from tether._foundation.arrays import Flags, Floats, Ints, distinct, positions, summed
 from tether._foundation.markup import facts
 from tether._foundation.rounding import gain_of, rounding_of
-from tether.conditioning.edited_rows import spans
-from tether.core.chain import Chain, Taken, Visits
+from tether.conditioning.edited_rows import replaced, spans
+from tether.conditioning.layers import expand
+from tether.core.chain import Taken, Visits
 from tether.errors import Problem, QueryError
+from tether.model.form import model_of
 from tether.observation.changes import absorbing, changes_something, is_change
 from tether.plan.plan_record import PlanRecord
 from tether.plan.rewards import ExpectedRewards
 from tether.plan.robust_record import RobustPlanRecord
-from tether.plan.walks import build_chain
 
 __all__ = ["FixedSequence", "fixed_sequence"]
 
@@ -107,7 +108,7 @@ def fixed_sequence(plan: PlanRecord) -> FixedSequence:
     if plan.constraint is not None or plan.price:
         raise QueryError("a plan that gave up value for something else is not compared with fixed sequences")
     tree = _Tree(plan)
-    values, paid = tree.worth()
+    values, paid = tree.values, tree.paid
     sign = -1.0 if plan.minimise else 1.0
     net = sign * values - paid
     own, rounding = _actions_of(plan), rounding_of(plan.value, plan.observed_value)
@@ -126,12 +127,15 @@ def fixed_sequence(plan: PlanRecord) -> FixedSequence:
 
 
 class _Tree:
-    """All fixed sequences within the limits of a plan, as one chain.
+    """All fixed sequences within the limits of a plan.
 
-    ``actions[i]`` are the actions of the i-th sequence by index, and ``changes[i]`` is the number of its changes.
+    ``actions[i]`` are the actions of the i-th sequence by index, ``changes[i]`` is the number of its changes,
+    ``values[i]`` its value and ``paid[i]`` the expected price of its changes.
     """
 
     def __init__(self, plan: PlanRecord) -> None:
+        from tether.core.follow import reach
+
         cf = plan.asked
         self._plan, self._form, self._graph = plan, cf.mdp.form, cf.graph
         self._seen = cf.observation.actions.astype(np.int64)
@@ -143,39 +147,47 @@ class _Tree:
         if possible > MOST:
             raise _too_many(f"there are {possible:,}", MOST)
         self.actions, self.changes = np.empty((1, 0), np.int64), np.zeros(1, np.int64)
-        self._parents: list[Ints] = []
+        self.values, self.paid = np.zeros(1), np.zeros(1)
         first = cf.graph.states_of_copies(int(cf.observation.states[0])).astype(np.int64)
         none = np.zeros(first.size, np.int64)
-        self.chain: Chain = build_chain(
-            cf.mdp, lambda t: cf.graph.layers[t].edits, Visits(first, none, none), self._branch, cf.T
-        )
+        visits, mass = Visits(first, none, none), np.full(first.size, 1.0 / first.size)
+        for t in range(cf.T):
+            taken, parents = self._branch(t, visits)
+            weight, weigh = mass[taken.source], cf.mdp.discount**t
+            prices = weight * self._prices(t, visits.states[taken.source], taken.pairs)
+            earned = np.bincount(taken.changes, weight * self._earned(t, taken.pairs), minlength=parents.size)
+            rows = replaced(cf.graph.layers[t].edits, taken.pairs)
+            visits, mass = reach(model_of(cf.mdp.form), visits, taken, rows, weight)
+            self.values = self.values[parents] + weigh * earned
+            self.paid = self.paid[parents] + weigh * np.bincount(taken.changes, prices, minlength=parents.size)
+        if cf.mdp.final_reward is not None:
+            ends = np.bincount(visits.changes, mass * cf.mdp.final_reward[visits.states], minlength=self.values.size)
+            self.values = self.values + cf.mdp.discount**cf.T * ends
 
-    def worth(self) -> tuple[Floats, Floats]:
-        """The value of each sequence, and the expected price of its changes."""
-        mdp, chain, about = self._plan.asked.mdp, self.chain, self._plan.advisable
-        mass = chain.occupancy()
-        value, paid = np.zeros(1), np.zeros(1)
-        for t, (link, taken, parents) in enumerate(zip(chain.links, chain.taken, self._parents, strict=True)):
-            n, often = parents.size, mass[t][link.source] * link.probability
-            earned = np.bincount(taken.changes[link.decision], often * link.reward, minlength=n)
-            value = value[parents] + mdp.discount**t * earned
-            prices = np.zeros(taken.pairs.size)
-            if about is not None and about.cost is not None:
-                states = chain.visits[t].states[taken.source]
-                some = np.flatnonzero(
-                    is_change(self._form, states, taken.pairs, int(self._seen[t])) & ~self._ended[states]
-                )
-                prices[some] = about.prices(t, taken.pairs[some])
-            weight = mass[t][taken.source] * prices
-            paid = paid[parents] + mdp.discount**t * np.bincount(taken.changes, weight, minlength=n)
-        if mdp.final_reward is not None:
-            last = chain.visits[-1]
-            ends = np.bincount(last.changes, mass[-1] * mdp.final_reward[last.states], minlength=value.size)
-            value = value + mdp.discount**chain.T * ends
-        return value, paid
+    def _prices(self, t: int, states: Ints, pairs: Ints) -> Floats:
+        """What taking each pair in the state beside it costs, where it is a change."""
+        about, prices = self._plan.advisable, np.zeros(pairs.size)
+        if about is not None and about.cost is not None:
+            some = np.flatnonzero(is_change(self._form, states, pairs, int(self._seen[t])) & ~self._ended[states])
+            prices[some] = about.prices(t, pairs[some])
+        return prices
 
-    def _branch(self, t: int, visits: Visits) -> Taken:
-        """Every action of every sequence so far, where it can be followed in all nodes that the sequence visits."""
+    def _earned(self, t: int, pairs: Ints) -> Floats:
+        """What each of some pairs is expected to earn, under its edited row where it has one."""
+        mdp = self._plan.asked.mdp
+        values = mdp.rewards.at(t)
+        if not mdp.rewards.by_entry:
+            found: Floats = values[pairs]
+            return found
+        each = distinct(pairs, mdp.n_pairs)
+        owner, entry, probability = expand(mdp, self._graph.layers[t].edits, each)
+        return summed(owner, probability * values[entry], each.size)[positions(each, pairs, mdp.n_pairs)]
+
+    def _branch(self, t: int, visits: Visits) -> tuple[Taken, Ints]:
+        """Every action of every sequence so far, where it can be followed in all nodes that the sequence visits.
+
+        Also which sequence so far each of the sequences one step longer goes on.
+        """
         n, seen = self._n_actions, int(self._seen[t])
         if visits.size > _NODES:
             raise _too_many(f"they visit {visits.size:,} nodes at t = {t}", _NODES)
@@ -197,9 +209,9 @@ class _Tree:
         kept = met & ~stuck & (other | (np.arange(size) % n == seen))
         made = np.flatnonzero(kept)
         number = np.cumsum(kept) - 1
-        self._parents.append(made // n)
-        self.changes = self.changes[made // n] + (made % n != seen)
-        self.actions = np.column_stack((self.actions[made // n], made % n))
+        parents = made // n
+        self.changes = self.changes[parents] + (made % n != seen)
+        self.actions = np.column_stack((self.actions[parents], made % n))
         follows = np.flatnonzero(kept[branch])
         source, pairs, branch = source[follows], pairs[follows], number[branch[follows]]
         runs = np.zeros(follows.size, np.int64)
@@ -208,7 +220,7 @@ class _Tree:
             runs[self._ended[visits.states[source]]] = 0
         order = np.argsort(source, kind="stable")
         certain = np.ones(follows.size)
-        return Taken(source[order], pairs[order], certain, branch[order], runs[order])
+        return Taken(source[order], pairs[order], certain, branch[order], runs[order]), parents
 
     def _pairs(self, t: int, states: Ints, actions: Ints) -> Ints:
         """The pair of each state and the action beside it; -1 where it is not available and something is to choose."""

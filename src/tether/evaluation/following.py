@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints, distinct, places_among, positions
+from tether._foundation.arrays import Floats, Ints, distinct, places_among, positions, read_only
 from tether.conditioning.counterfactual_record import check_not_stuck
 from tether.conditioning.edited_rows import EditedRows, nominal_start, spans
 from tether.conditioning.layers import replay
@@ -26,9 +26,8 @@ from tether.errors import QueryError
 from tether.evaluation.evaluate import own_rest, policy_for, visit
 from tether.influence.one_step import influenced_pairs
 from tether.model.form import Form, pair_states
-from tether.model.model_record import ModelRecord
 from tether.model.properties import Property
-from tether.observation.changes import is_change
+from tether.observation.changes import is_change, pairs_with
 from tether.plan.best_values import final_rewards
 from tether.plan.limited import LimitedPlanRecord
 from tether.plan.objective import asked_set
@@ -91,14 +90,14 @@ class Followed:
 
         form = models.gumbel.mdp.form
         limits, how = limits_for(self.entries.size, self.pairs.size), np.empty(self.pairs.size, np.int64)
-        rows = self.starts, form.next_state[self.entries], form.probability[self.entries], self.pairs
+        rows = read_only(form.next_state[self.entries]), read_only(form.probability[self.entries]), self.pairs
         chance, scratch = np.empty(self.pairs.size), row_scratch_for(self.longest)
         size = np.diff(self.starts) + 1
         order = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
         for t, (begin, end) in enumerate(zip(self.first[:-1].tolist(), self.first[1:].tolist(), strict=True)):
             at = models.at(t, scaled=False)
             chance[begin:end] = at.step.chance
-            limit_rows(*rows, begin, end, at, self.entries, how, limits, scratch)
+            limit_rows(self.starts, *rows, begin, end, at, self.entries, how, limits, scratch)
             if models.confounding is not None:
                 pairs, lengths = self.pairs[begin:end], np.diff(self.starts[begin : end + 1])
                 other = np.repeat(pairs != models.confounding.observed[t], lengths)  # the observed row is known
@@ -323,7 +322,7 @@ def or_as_observed(
     cf = models.gumbel
     mdp, action = cf.mdp, int(cf.observation.actions[t])
     unknown = np.flatnonzero(pairs < 0)
-    pairs[unknown] = _pairs_of(mdp, visits.states[unknown], action)
+    pairs[unknown] = pairs_with(mdp.form, visits.states[unknown], action)
     open_nodes = pairs < 0
     owner, chosen = np.arange(visits.size), pairs
     if open_nodes.any():
@@ -340,12 +339,3 @@ def or_as_observed(
         influenced = np.union1d(plan.influenced[t], beyond)
         runs = np.where(np.isin(chosen, influenced), 0, visits.runs[owner] + 1)
     return Taken(owner, chosen, share, changes, runs), open_nodes
-
-
-def _pairs_of(mdp: ModelRecord, states: Ints, action: int) -> Ints:
-    """The pair of each state and one action; -1 where it is not available."""
-    owner, pairs = spans(mdp.form.pair_start[states], mdp.form.pair_start[states + 1])
-    here = mdp.form.pair_action[pairs] == action
-    found = np.full(states.size, -1, dtype=np.int64)
-    found[owner[here]] = pairs[here]
-    return found

@@ -29,7 +29,7 @@ from tether.evaluation.ranges import range_of
 from tether.evaluation.review import SURE, probability_better
 from tether.influence.one_step import Support
 from tether.model.model_record import ModelRecord
-from tether.observation.changes import changes_something
+from tether.observation.changes import changes_something, pairs_with
 from tether.plan.best_values import solve_backward
 from tether.plan.foresight import Foresight
 from tether.plan.plan_record import PlanRecord
@@ -291,7 +291,7 @@ def _observed_pairs(plan: PlanRecord, t: int, pairs: Ints) -> Ints:
     """The pair of the observed action in the state of each pair, -1 where it is not available."""
     form, action = plan.cf.mdp.form, int(plan.cf.observation.actions[t])
     states = np.searchsorted(form.pair_start, pairs, side="right") - 1
-    return np.array([plan.cf.mdp.find_pair(int(s), action) for s in states], dtype=np.int64)
+    return pairs_with(form, states, action)
 
 
 def _within(plan: PlanRecord, value: float) -> float:

@@ -30,6 +30,7 @@ from tether.core.chain import Chain, Taken, Visits
 from tether.errors import QueryError
 from tether.evaluation.evaluate import evaluate_chain
 from tether.model.model_record import ModelRecord
+from tether.observation.changes import pairs_with
 from tether.observation.path import Path
 from tether.plan.objective import asked
 from tether.plan.tether_record import tether
@@ -284,8 +285,7 @@ def _decide(plan: PlanRecord, t: int, visits: Visits) -> tuple[Taken, Ints, Ints
 
 def _observed_pairs(cf: CounterfactualRecord, t: int, states: Ints) -> tuple[Ints, Ints]:
     """The pair of each state with the observed action of step t, and whether there is one."""
-    action = int(cf.observation.actions[t])
-    pairs = np.array([cf.mdp.find_pair(int(state), action) for state in states], dtype=np.int64)
+    pairs = pairs_with(cf.mdp.form, states, int(cf.observation.actions[t]))
     return pairs, pairs >= 0
 
 

@@ -31,7 +31,7 @@ from tether.errors import Problem, QueryError
 from tether.evaluation.evaluate import evaluate_plan
 from tether.evaluation.following import by_choices
 from tether.model.form import model_of
-from tether.observation.changes import is_change, nothing_to_change
+from tether.observation.changes import is_change, nothing_to_change, pairs_with
 from tether.plan.plan_record import PlanRecord
 
 if TYPE_CHECKING:
@@ -196,8 +196,7 @@ def _values(plan: PlanRecord, times: list[int]) -> Iterator[tuple[int, float]]:
 
 def _as_observed(plan: PlanRecord, t: int, visits: Visits) -> Ints:
     """The pair of each node with the observed action; -1 if it is not available."""
-    action = int(plan.asked.observation.actions[t])
-    return np.array([plan.asked.mdp.find_pair(int(s), action) for s in visits.states], dtype=np.int64)
+    return pairs_with(plan.asked.mdp.form, visits.states, int(plan.asked.observation.actions[t]))
 
 
 def _settled(plan: PlanRecord, t: int, visits: Visits, pairs: Ints, idle: Any) -> Ints:

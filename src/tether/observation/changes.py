@@ -18,7 +18,7 @@ import numpy as np
 from tether._foundation.arrays import Flags, Ints, spans, starts
 from tether.model.form import Form
 
-__all__ = ["absorbing", "changes_something", "is_change", "nothing_left", "nothing_to_change"]
+__all__ = ["absorbing", "changes_something", "is_change", "nothing_left", "nothing_to_change", "pairs_with"]
 
 _NO_ACTION = -1
 """The index of an action that no state has."""
@@ -74,6 +74,16 @@ def _pairs_of(form: Form, states: Ints) -> tuple[Ints, Ints]:
     """The pairs of some states one after the other, and where those of each state begin among them."""
     begin, end = form.pair_start[states], form.pair_start[np.asarray(states, np.int64) + 1]
     return spans(begin, end)[1], starts(end - begin)[:-1]
+
+
+def pairs_with(form: Form, states: Ints, action: int) -> Ints:
+    """The pair of each of some states and one action; -1 where it is not available."""
+    pairs, first = _pairs_of(form, states)
+    owner = np.repeat(np.arange(states.size), np.diff(first, append=pairs.size))
+    here = form.pair_action[pairs] == action
+    found = np.full(states.size, -1, dtype=np.int64)
+    found[owner[here]] = pairs[here]
+    return found
 
 
 def _stays(form: Form, pairs: Ints, states: Ints) -> Any:

@@ -22,6 +22,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether.conditioning.counterfactual_record import CounterfactualRecord
+from tether.conditioning.edited_rows import Rows
 from tether.core.batch import Layer, Nodes
 from tether.errors import Problem, QueryError
 from tether.influence.advisable import Advisable
@@ -155,7 +156,12 @@ def _problem(
     model = model_of(graph.mdp.form)
 
     def rewards(t: int, layer: Layer, edits: Any) -> tuple[Floats, Floats]:
-        of_edits = expected.of_edited(t, model, layer)
+        rows = graph.layers[t].edits
+        of_edits = (
+            expected.of_rows(t, rows)[edits]
+            if isinstance(rows, Rows)  # others are made when they are asked for, and kept nowhere
+            else expected.of_edited(t, model, layer)
+        )
         return expected.of_pairs(t, layer.nodes.states), of_edits if bonus is None else of_edits + bonus[t][edits]
 
     return EngineProblem(

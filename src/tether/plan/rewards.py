@@ -8,7 +8,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints, read_only
 from tether._kernels.scratch import scratch_array
-from tether.conditioning.edited_rows import spans
+from tether.conditioning.edited_rows import Rows, spans
 from tether.conditioning.layers import Graph
 from tether.core.batch import Layer, Model
 from tether.model.form import Rewards
@@ -29,6 +29,7 @@ class ExpectedRewards:
         self._by_entry = mdp.rewards.by_entry
         self._averages = scratch_array(mdp.n_pairs if self._by_entry else 0, np.float64)
         self._known = scratch_array(mdp.n_states if self._by_entry else 0, np.bool_)
+        self._of_rows: dict[int, Floats] = {}
 
     @classmethod
     def of(cls, graph: Graph) -> ExpectedRewards:
@@ -57,6 +58,18 @@ class ExpectedRewards:
             self._averages[pairs] = np.bincount(owner, form.probability[entry] * values[entry], minlength=pairs.size)
             self._known[new] = True
         return read_only(self._averages)
+
+    def of_rows(self, t: int, rows: Rows) -> Floats:
+        """Rewards of all edited rows of step t, each averaged under it once."""
+        values, form = self._mdp.rewards.at(t), self._mdp.form
+        if not self._by_entry:
+            found: Floats = values[rows.pairs]
+            return found
+        if t not in self._of_rows:
+            owner, entry, probability = rows.expand(form, np.arange(rows.pairs.size))
+            summed = np.bincount(owner, probability * values[entry], minlength=rows.pairs.size)
+            self._of_rows[t] = summed.astype(np.float64, copy=False)
+        return self._of_rows[t]
 
     def of_edited(self, t: int, model: Model, layer: Layer) -> Floats:
         """Rewards of the edited pairs of a layer: those of R(s,a,s') are averaged under the edited row."""
