@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -170,7 +171,8 @@ def test_within_n_steps_is_about_the_first_n(world, data):
     assume(world.path.states[0] not in some)
     n, rule = data.draw(st.integers(1, world.T)), data.draw(st.sampled_from(RULES))
     cf, path = world.conditioned(), world.path
-    cut = tether.counterfactual(cf.mdp, tether.Path(path.states[: n + 1], path.actions[:n]), cf.mechanism)
+    mdp = cf.mdp if cf.mdp.horizon is None else replace(cf.mdp, horizon=n)  # nothing is asked after n steps
+    cut = tether.counterfactual(mdp, tether.Path(path.states[: n + 1], path.actions[:n]), cf.mechanism)
     for bounded, without in (
         (tether.reach(some, within=n), tether.reach(some)),
         (tether.avoid(some, within=n), tether.avoid(some)),
