@@ -45,7 +45,8 @@ def read_scheduler(file: str, mdp: ModelRecord) -> dict[Any, dict[Any, float]]:
             continue
         try:
             state = _state(mdp, one["s"])
-            policy[state] = _choices(mdp, words, state, one["c"])
+            if mdp.actions_in(state):  # in the other states Storm has an action that stays there
+                policy[state] = _choices(mdp, words, state, one["c"])
         except QueryError as error:
             complaints.add(replace(error.problems[0], place=f"[{i}]"))
     complaints.raise_any()
