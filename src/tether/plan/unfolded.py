@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from tether._foundation.arrays import Flags, Floats, Ints, read_only
+from tether._foundation.arrays import Flags, Floats, Ints, read_only, starts
 from tether._foundation.arrow import NameColumn
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import Displayed
@@ -81,9 +82,22 @@ class CounterfactualRows(Displayed):
 def rows_of(tied: TetherRecord) -> CounterfactualRows:
     """The rows of the counterfactual MDP of a tethered question; see `CounterfactualMDP.to_arrays`."""
     found = tied.thresholds()
-    parts = [_rows_at(found, t) for t in range(found.graph.T)]
-    columns = zip(*parts, strict=True)
-    return CounterfactualRows(*(read_only(np.concatenate(some)) for some in columns))
+    form, T = found.graph.mdp.form, found.graph.T
+    pairs = [_pairs(found, t) for t in range(T)]
+    lengths = np.diff(form.row_start)
+    cuts = starts(np.array([lengths[some].sum() for some in pairs]))
+    n, with_runs = int(cuts[-1]), any(found.layers[t].nodes.runs.size for t in range(T))
+    columns = _Columns(
+        *(np.empty(n, np.int64) for _ in range(2)),
+        np.empty(n if with_runs else 0, np.int64),
+        *(np.empty(n, np.int64) for _ in range(2)),
+        *(np.empty(n) for _ in range(3)),
+        np.empty(n, bool),
+        np.empty(n, np.int64),
+    )
+    for t, some in enumerate(pairs):
+        _enter(found, t, some, lengths[some], _Columns(*(column[cuts[t] : cuts[t + 1]] for column in columns)))
+    return CounterfactualRows(*(read_only(column) for column in columns))
 
 
 def rows_table(tied: TetherRecord) -> pyarrow.Table:
@@ -103,29 +117,51 @@ def rows_table(tied: TetherRecord) -> pyarrow.Table:
     return pa.table(columns)
 
 
-def _rows_at(found: Thresholds, t: int) -> tuple[Any, ...]:
-    """The columns of `CounterfactualRows` at one time."""
-    graph, form = found.graph, found.graph.mdp.form
-    nodes, edits = found.layers[t].nodes, graph.layers[t].edits
-    pairs = _pairs(found, t)
+class _Columns(NamedTuple):
+    """The columns of `CounterfactualRows`, in their order, while they are filled."""
+
+    t: Ints
+    state: Ints
+    uninfluenced: Ints
+    action: Ints
+    next_state: Ints
+    probability: Floats
+    nominal: Floats
+    strength: Floats
+    influenced: Flags
+    kappa: Ints
+
+
+def _enter(found: Thresholds, t: int, pairs: Ints, lengths: Ints, rows: _Columns) -> None:
+    """Fill the columns at one time; each row of a pair has so many entries."""
+    form, nodes, edits = found.graph.mdp.form, found.layers[t].nodes, found.graph.layers[t].edits
     node = np.repeat(np.arange(nodes.size), np.diff(nodes.offsets))
-    owner, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
-    nominal, probability = form.probability[entry], form.probability[entry]
-    at, strength = edits.locate(pairs), np.zeros(pairs.size)
+    begin = starts(lengths)
+    owner = np.repeat(np.arange(pairs.size, dtype=np.int32), lengths)
+    entry = np.arange(owner.size) + (form.row_start[pairs] - begin[:-1])[owner]
+
+    def enter(values: npt.NDArray[Any], at: Ints, column: npt.NDArray[Any]) -> None:
+        np.take(values.astype(column.dtype, copy=False), at, out=column, mode="clip")  # no index is beyond the end
+
+    rows.t[:] = t
+    enter(nodes.states[node], owner, rows.state)
+    if rows.uninfluenced.size:
+        enter(nodes.runs[node], owner, rows.uninfluenced)
+    enter(form.pair_action[pairs], owner, rows.action)
+    enter(form.next_state, entry, rows.next_state)
+    enter(form.probability, entry, rows.nominal)
+    enter(np.isin(pairs, found.influenced[t]), owner, rows.influenced)
+    enter(found.kappa[t], owner, rows.kappa)
+    rows.probability[:] = rows.nominal
+    rows.strength[:] = 0.0
+    at = edits.locate(pairs)
     edited = np.flatnonzero(at >= 0)
-    if edited.size:
-        strength[edited] = edits.strengths(at[edited])
-        probability[(at >= 0)[owner]] = 0.0
-        of_edited, its_entry, chance = edits.expand(form, at[edited])
-        begin = np.cumsum(np.diff(form.row_start)[pairs]) - np.diff(form.row_start)[pairs]
-        own = edited[of_edited]
-        probability[begin[own] + its_entry - form.row_start[pairs[own]]] = chance
-    influenced = np.isin(pairs, found.influenced[t])
-    runs = nodes.runs[node][owner].astype(np.int64) if nodes.runs.size else np.empty(0, np.int64)
-    action, kappa = form.pair_action[pairs].astype(np.int64)[owner], found.kappa[t].astype(np.int64)[owner]
-    state, after = nodes.states[node][owner].astype(np.int64), form.next_state[entry].astype(np.int64)
-    rows = np.full(owner.size, t), state, runs, action, after, probability, nominal
-    return *rows, strength[owner], influenced[owner], kappa
+    _, changed = spans(begin[edited], begin[edited + 1])
+    rows.strength[changed] = np.repeat(edits.strengths(at[edited]), lengths[edited])
+    rows.probability[changed] = 0.0
+    of_edited, its_entry, chance = edits.expand(form, at[edited])
+    own = edited[of_edited]
+    rows.probability[begin[own] + its_entry - form.row_start[pairs[own]]] = chance
 
 
 class Unfolded(NamedTuple):
