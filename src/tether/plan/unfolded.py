@@ -86,18 +86,13 @@ def rows_of(tied: TetherRecord) -> CounterfactualRows:
     pairs = [_pairs(found, t) for t in range(T)]
     lengths = np.diff(form.row_start)
     cuts = starts(np.array([lengths[some].sum() for some in pairs]))
-    n, with_runs = int(cuts[-1]), any(found.layers[t].nodes.runs.size for t in range(T))
-    columns = _Columns(
-        *(np.empty(n, np.int64) for _ in range(2)),
-        np.empty(n if with_runs else 0, np.int64),
-        *(np.empty(n, np.int64) for _ in range(2)),
-        *(np.empty(n) for _ in range(3)),
-        np.empty(n, bool),
-        np.empty(n, np.int64),
-    )
+    columns: dict[str, npt.NDArray[Any]] = {name: np.empty(cuts[-1], kind) for name, kind in _KINDS.items()}
+    if not any(found.layers[t].nodes.runs.size for t in range(T)):
+        columns["uninfluenced"] = np.empty(0, np.int64)
     for t, some in enumerate(pairs):
-        _enter(found, t, some, lengths[some], _Columns(*(column[cuts[t] : cuts[t + 1]] for column in columns)))
-    return CounterfactualRows(*(read_only(column) for column in columns))
+        at_t = {name: column[cuts[t] : cuts[t + 1]] for name, column in columns.items()}
+        _enter(found, t, some, lengths[some], at_t)
+    return CounterfactualRows(**{name: read_only(column) for name, column in columns.items()})
 
 
 def rows_table(tied: TetherRecord) -> pyarrow.Table:
@@ -117,22 +112,12 @@ def rows_table(tied: TetherRecord) -> pyarrow.Table:
     return pa.table(columns)
 
 
-class _Columns(NamedTuple):
-    """The columns of `CounterfactualRows`, in their order, while they are filled."""
-
-    t: Ints
-    state: Ints
-    uninfluenced: Ints
-    action: Ints
-    next_state: Ints
-    probability: Floats
-    nominal: Floats
-    strength: Floats
-    influenced: Flags
-    kappa: Ints
+_KINDS = dict.fromkeys(CounterfactualRows.__slots__, np.int64) | {
+    "probability": np.float64, "nominal": np.float64, "strength": np.float64, "influenced": np.bool_,
+}  # fmt: skip
 
 
-def _enter(found: Thresholds, t: int, pairs: Ints, lengths: Ints, rows: _Columns) -> None:
+def _enter(found: Thresholds, t: int, pairs: Ints, lengths: Ints, columns: dict[str, npt.NDArray[Any]]) -> None:
     """Fill the columns at one time; each row of a pair has so many entries."""
     form, nodes, edits = found.graph.mdp.form, found.layers[t].nodes, found.graph.layers[t].edits
     node = np.repeat(np.arange(nodes.size), np.diff(nodes.offsets))
@@ -140,28 +125,30 @@ def _enter(found: Thresholds, t: int, pairs: Ints, lengths: Ints, rows: _Columns
     owner = np.repeat(np.arange(pairs.size, dtype=np.int32), lengths)
     entry = np.arange(owner.size) + (form.row_start[pairs] - begin[:-1])[owner]
 
-    def enter(values: npt.NDArray[Any], at: Ints, column: npt.NDArray[Any]) -> None:
-        np.take(values.astype(column.dtype, copy=False), at, out=column, mode="clip")  # no index is beyond the end
+    def enter(name: str, values: npt.NDArray[Any], at: Ints) -> None:
+        column = columns[name]
+        np.take(values.astype(column.dtype, copy=False), at, out=column, mode="clip")  # all of ``at`` are there
 
-    rows.t[:] = t
-    enter(nodes.states[node], owner, rows.state)
-    if rows.uninfluenced.size:
-        enter(nodes.runs[node], owner, rows.uninfluenced)
-    enter(form.pair_action[pairs], owner, rows.action)
-    enter(form.next_state, entry, rows.next_state)
-    enter(form.probability, entry, rows.nominal)
-    enter(np.isin(pairs, found.influenced[t]), owner, rows.influenced)
-    enter(found.kappa[t], owner, rows.kappa)
-    rows.probability[:] = rows.nominal
-    rows.strength[:] = 0.0
+    columns["t"][:] = t
+    enter("state", nodes.states[node], owner)
+    if nodes.runs.size:
+        enter("uninfluenced", nodes.runs[node], owner)
+    enter("action", form.pair_action[pairs], owner)
+    enter("next_state", form.next_state, entry)
+    enter("nominal", form.probability, entry)
+    enter("influenced", np.isin(pairs, found.influenced[t]), owner)
+    enter("kappa", found.kappa[t], owner)
+    probability, strength = columns["probability"], columns["strength"]
+    probability[:] = columns["nominal"]
+    strength[:] = 0.0
     at = edits.locate(pairs)
     edited = np.flatnonzero(at >= 0)
     _, changed = spans(begin[edited], begin[edited + 1])
-    rows.strength[changed] = np.repeat(edits.strengths(at[edited]), lengths[edited])
-    rows.probability[changed] = 0.0
+    strength[changed] = np.repeat(edits.strengths(at[edited]), lengths[edited])
+    probability[changed] = 0.0
     of_edited, its_entry, chance = edits.expand(form, at[edited])
     own = edited[of_edited]
-    rows.probability[begin[own] + its_entry - form.row_start[pairs[own]]] = chance
+    probability[begin[own] + its_entry - form.row_start[pairs[own]]] = chance
 
 
 class Unfolded(NamedTuple):
