@@ -462,8 +462,8 @@ def _from_array(mdp: ModelRecord, array: Any) -> Policy:
 
         return by_share
     raise QueryError(
-        f"a policy array is (S,) or (T, S) names or indices of actions, or (S, A) or (T, S, A) probabilities, with S = {S} "
-        f"and A = {A}; got {array.shape} of type {array.dtype}"
+        f"a policy array is (S,) or (T, S) names or indices of actions, or (S, A) or (T, S, A) probabilities, with S = "
+        f"{S} and A = {A}; got {array.shape} of type {array.dtype}"
     )
 
 
