@@ -98,5 +98,6 @@ def _saved(root: Path, prior: Mapping[str, Any] | None) -> Types:
 
 def _made(models: Mapping[str, MDP], prior: Mapping[str, Any], usual: Any) -> Types:
     types = Types(models, prior)
-    types.usual = usual
+    if usual is not None:
+        types.usual = usual
     return types
