@@ -16,6 +16,7 @@ from tether._foundation.words import percent
 from tether._foundation.writing import written_into
 from tether.errors import FileError, Problem, QueryError
 from tether.model.model_record import ModelRecord
+from tether.model.practice import shares_together
 
 __all__ = ["LIST_OF_TYPES", "TYPES_FORMAT", "Types", "refuse_types"]
 
@@ -49,8 +50,8 @@ class Types:
     {'frail': 0.2, 'robust': 0.8}
     """
 
-    usual: Floats | None = None
-    """How often each pair is taken in its state, by people of any type; known where types were learned from a log."""
+    usual: Floats | None
+    """How often each pair is taken in its state, by people of any type; None if some model was not learned."""
 
     def __init__(self, models: Mapping[str, ModelRecord], prior: Mapping[str, Any]) -> None:
         if not models:
@@ -74,6 +75,7 @@ class Types:
                 raise QueryError(f"the model of type {name!r} has another discount than the first")
         if not self.by_first_state:
             self.prior(None)
+        self.usual = shares_together(models.values())
 
     @property
     def by_first_state(self) -> bool:
