@@ -11,7 +11,7 @@ import numpy as np
 
 from tether.mdp import MDP
 from tether.observation.episodes import Episodes
-from tether.plan.policy import as_array, make_policy
+from tether.plan.policy import as_array, follows_the_record, make_policy
 
 __all__ = ["digest_of_episodes", "digest_of_model", "digest_of_policy", "digest_of_values"]
 
@@ -75,6 +75,8 @@ def digest_of_policy(mdp: MDP, policy: Any, longest: Callable[[], int]) -> tuple
         digest.update(policy.encode())
     elif (array := as_array(policy)) is not None:
         _add_arrays(digest, [array])
+    elif follows_the_record(policy):
+        return None, "a policy that looks at the recorded action has no decisions of its own to compare"
     else:
         steps = _timed_steps(mdp, policy) if isinstance(policy, Mapping) else longest()
         if steps * mdp.n_states > _MOST_DECISIONS:
