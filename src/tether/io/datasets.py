@@ -96,7 +96,7 @@ def ends_of_their_own(episodes: Iterable[tuple[Sequence[Any], int, bool]]) -> se
     >>> sorted(ends_of_their_own([([0, 1, 5], 2, True), ([0, 1, 2], 2, False), ([1, 0], 1, True)]))
     [5]
     """
-    last, going_on = set(), set()
+    last, going_on = set[Any](), set[Any]()
     for states, n_actions, ended in episodes:
         going_on.update(states[:n_actions])
         if len(states) > n_actions:
