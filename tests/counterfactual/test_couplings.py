@@ -5,9 +5,9 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from effort import tries
 from hypothesis import given
 from hypothesis import strategies as st
-from effort import tries
 from twins import (
     ASKED,
     SEEN,
