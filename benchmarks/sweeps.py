@@ -27,11 +27,18 @@ def measure(quick: bool) -> list[Result]:
         one = time_for(lambda cf=cf, k=k, m=m: anew(cf).plan(k=k, m=m), seconds)
         sweep = {rule: time_for(lambda cf=cf, rule=rule: anew(cf, rule).sweep(), seconds) for rule in RULES}
         full = sweep["definition"]
+        rows = time_for(lambda case=case: tether.counterfactual(case.mdp, case.path).to_arrays(), seconds)
         size = f"{case.path.T + 1} k × {case.path.T + 1} m"
         results += [
             Result(f"{name}: conditioning", conditioning * 1e3, "ms", f"{case.path.T} steps"),
             Result(f"{name}: sweep", full * 1e3, "ms", f"{size}, definition", memory=peak_of("sweeps", name)),
             Result(f"{name}: sweep / one plan", full / one, "×", f"one plan (k = {k}, m = {m}) {one * 1e3:.2f} ms"),
+            Result(
+                f"{name}: conditioning and every row as arrays / and one plan",
+                rows / (conditioning + one),
+                "×",
+                f"{cf.to_arrays().t.size:,} entries",
+            ),
             *(
                 Result(f"{name}: sweep {rule} / definition", sweep[rule] / full, "×", f"{sweep[rule] * 1e3:.1f} ms")
                 for rule in RULES[1:]

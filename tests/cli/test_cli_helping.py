@@ -24,7 +24,8 @@ def test_options_stand_in_groups(name):
     assert max(counts.values()) <= 15, counts
     if name == "explain":
         assert list(counts) == [
-            *("Options", "How sure it is", "Words and pages", "Reading what happened", "Reading MODEL"),
+            *("Options", "A type that was never recorded", "How sure it is", "Words and pages"),
+            *("Reading what happened", "Reading MODEL"),
         ]
 
 

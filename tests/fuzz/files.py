@@ -40,11 +40,13 @@ from tether.io import (
     read_path,
     read_plan,
     read_sweep,
+    read_types,
     write_episodes,
     write_path,
     write_policy,
 )
 from tether.logs import batches
+from tether.model.model_record import ModelRecord
 
 BATCH, PATIENCE = 400, 240.0
 """How many files a child reads, and for how many seconds it is waited for one of them."""
@@ -194,9 +196,27 @@ def rules_of(folder: Path, *, is_stopped: bool = False) -> Any:
     return None
 
 
+def write_types(folder: Path) -> None:
+    """Write a directory of learned types, whose prior depends on the first state."""
+    log = few_episodes()
+    learned = tether.learn_types(log, by=["frail" if i % 3 else "robust" for i in range(len(log))])
+    types = tether.Types(learned.models, {"frail": {"sick": 0.25}, "robust": {"sick": 0.75}})
+    types.usual = learned.usual
+    types.save(folder)
+
+
+def types_in(folder: Path) -> Any:
+    types = read_types(folder)
+    models = {name: rows_of(mdp) for name, mdp in types.models.items()}
+    return models, types.prior("sick"), None if types.usual is None else types.usual.tolist(), repr(types)
+
+
 def model_in(file: Path) -> Any:
+    return rows_of(read_model(file))
+
+
+def rows_of(mdp: ModelRecord) -> Any:
     """All of a model: transitions and labels, in no order."""
-    mdp = read_model(file)
     rows = {
         (repr(s), repr(a), repr(to)): (float(p), mdp.reward(s, a, to))
         for s in mdp.states for a in mdp.actions_in(s) for to, p in zip(*mdp.row(s, a), strict=True)
@@ -241,6 +261,12 @@ def learned_from(folder: Path) -> Any:
     return mdp.states, mdp.actions, tether.audit(mdp, folder, k=2, certify=False).table.to_pylist()
 
 
+def write_trace(folder: Path) -> None:
+    """Write a path as PRISM's simulator does."""
+    steps = "".join(f"{action} {t} {t} {str(t > 1).lower()}\n" for t, action in enumerate(["-", "go", "[stay]", "go"]))
+    (folder / "trace.txt").write_text("action step x ok\n" + steps)
+
+
 KINDS = {
     "csv": model_file("m.csv"),
     "tsv": model_file("m.tsv"),
@@ -258,6 +284,7 @@ KINDS = {
     "prism": Kind(write_prism, lambda folder: model_in(folder / "e.tra")),
     "path-csv": path_file("p.csv"),
     "path-json": path_file("p.json"),
+    "trace": Kind(write_trace, lambda folder: path_in(folder / "trace.txt")),
     "log-csv": log_file("l.csv"),
     "log-gzip": log_file("l.csv.gz", is_checked=True),
     "log-parquet": log_file("l.parquet"),
@@ -273,6 +300,9 @@ KINDS = {
         lambda folder: write_dictionaries(folder, "s.arrow", write_stream), lambda folder: log_in(folder / "s.arrow")
     ),
     "parquet-folder": Kind(write_parquet_folder, learned_from),
+    "log-streamed": Kind(
+        lambda folder: write_episodes(LOG, folder / "l.csv"), lambda folder: learned_from(folder / "l.csv")
+    ),
     "workbook": Kind(write_workbook, lambda folder: log_in(folder / "l.xlsx"), is_checked=True),
     "policy": Kind(write_table_of_policy, lambda folder: open_policy(folder / "policy.csv", MDP)),
     "scheduler": Kind(
@@ -290,7 +320,9 @@ KINDS = {
     "audit-finished": Kind(audit_of, audit_of, is_checked=True),
     "audit-stopped": Kind(lambda folder: audit_of(folder, is_stopped=True), audit_of, is_checked=True),
     "audit-learned": Kind(audit_of_learned, audit_of_learned, is_checked=True),
-    "rules": Kind(lambda folder: rules_of(folder, is_stopped=True), rules_of, is_checked=True),
+    "rules": Kind(rules_of, rules_of, is_checked=True),
+    "rules-stopped": Kind(lambda folder: rules_of(folder, is_stopped=True), rules_of, is_checked=True),
+    "types": Kind(write_types, types_in, is_checked=True),
 }  # fmt: skip
 """What is changed, by name."""
 

@@ -211,10 +211,17 @@ def test_a_threshold_outside_its_range(make, eps):
         make(eps)
 
 
-@pytest.mark.parametrize("influence", ["supports", "tv", "effective", "", None, 0.5, tether.tv, tether.effective, 3])
-def test_an_unknown_influence(influence):
+UNKNOWN = r"influence must be 'support', tether.tv\(eps\) or tether.effective\(eps\), not"
+
+
+@pytest.mark.parametrize(
+    ("influence", "message"),
+    [(unknown, UNKNOWN) for unknown in ("supports", "tv", "effective", "", None, 0.5, 3)]
+    + [(tether.tv, r"tether.tv lacks its eps; write tether.tv\(0.5\)")]
+    + [(tether.effective, r"tether.effective lacks its eps; write tether.effective\(0.5\)")],
+)
+def test_an_unknown_influence(influence, message):
     cf = fork().cf
-    message = r"influence must be 'support', tether.tv\(eps\) or tether.effective\(eps\), not"
     for ask in (
         lambda: cf.plan(1, 1, influence=influence),
         lambda: cf.sweep(influence=influence),

@@ -82,10 +82,11 @@ def test_a_model_in_the_language_of_prism(coin):
 
 def test_what_storm_needs_to_know(coin, tmp_path):
     pytest.importorskip("stormpy")
-    with pytest.raises(tether.FileError, match="constants without a value: N; give them: constants='N=3'"):
+    with pytest.raises(tether.FileError, match="constants without a value: N; give them: constants='N=…'"):
         read_model(coin)
-    with pytest.raises(tether.QueryError, match="say which is meant, reward_model='energy'"):
+    with pytest.raises(tether.QueryError, match="say which is meant, reward_model='energy'") as caught:
         read_model(coin, constants="N=2")
+    assert (caught.value.problems[0].file, caught.value.problems[0].line) == (str(coin), None)
     (tmp_path / "no.prism").write_text("hello")
     with pytest.raises(tether.FileError, match=r"Storm cannot build a model from it: .*expecting <model type>"):
         read_model(tmp_path / "no.prism")
@@ -93,6 +94,23 @@ def test_what_storm_needs_to_know(coin, tmp_path):
         read_model(tmp_path / "gone.jani")
     answer = " ".join(run("check", coin, "--constants", "N=2", "--reward-model", "steps").split())
     assert "a sound model. states 4 (2 absorbing)" in answer
+
+
+def test_models_that_are_no_mdp_are_refused_by_their_own_name(tmp_path, capfd):
+    """Not by the name of a file that only Tether knew; and what Storm prints never stands in the answer."""
+    stormpy = pytest.importorskip("stormpy")
+    file = tmp_path / "rates.sm"
+    file.write_text(
+        "ctmc\nmodule one\n  x : [0..1] init 0;\n  [] x=0 -> 2 : (x'=1);\n  [] x=1 -> 3 : (x'=0);\nendmodule\n"
+    )
+    with pytest.raises(tether.FileError, match=r"rates\.sm: the model is a continuous-time Markov chain"):
+        read_model(file)
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert "CTMC" in captured.err  # Storm's own warning
+    model = stormpy.build_model(stormpy.parse_prism_program(str(file), prism_compatibility=True))
+    with pytest.raises(tether.QueryError, match=r"^the model is a continuous-time Markov chain"):
+        from_stormpy(model)
 
 
 @pytest.mark.parametrize("name", ["toy", "grid_world"])

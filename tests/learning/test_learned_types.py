@@ -120,7 +120,7 @@ def test_the_usual_practice_of_types_is_saved_with_them(tmp_path):
     (tmp_path / "types" / "types.json").write_text(
         (tmp_path / "types" / "types.json").read_text().replace('"usual": [', '"usual": [7,')
     )
-    with pytest.raises(tether.errors.FileError, match="usual must be"):
+    with pytest.raises(tether.errors.FileError, match="the list of types was changed or damaged"):
         tether.io.read_types(tmp_path / "types")
 
 

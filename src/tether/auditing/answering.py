@@ -34,7 +34,7 @@ from tether.observation.path import Observation, Path
 from tether.plan.best_values import observed_value
 from tether.plan.objective import asked as asked_of
 from tether.plan.plan_record import PlanRecord
-from tether.plan.policy import shares_of_pairs
+from tether.plan.policy import follows_the_record, shares_of_pairs
 from tether.plan.standard import Standard
 from tether.plan.tether_record import tether
 
@@ -110,7 +110,7 @@ class PreparedQuestion:
     def model_value(self, start: int, steps: int) -> float:
         """The value of the policy for anyone who starts in a state, without an observation."""
         policy = self.question.policy
-        if policy is None or (isinstance(policy, str) and policy == "observed"):
+        if policy is None or follows_the_record(policy):
             return float("nan")
         known = self._known.get((start, steps))
         if known is None:

@@ -25,9 +25,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 
+from tether._foundation.checked_json import decode_checked, digest_of, encode_checked
 from tether._foundation.writing import written
 from tether._version import __version__
 from tether.auditing.answer_arrays import Answers
@@ -247,7 +247,7 @@ def open_directory(
     with _system_errors(folder, "it cannot be made"):
         folder.mkdir(parents=True, exist_ok=True)
     about = {"version": __version__, **about}
-    parts = Parts(folder.absolute() / _PARTS, hashlib.sha256(_encoded(about)).hexdigest())
+    parts = Parts(folder.absolute() / _PARTS, digest_of(about))
     with _locked(folder):
         before = None if fresh else _read_description(folder)
         tables = None
@@ -313,15 +313,9 @@ def _system_errors(file: Path, what: str) -> Iterator[None]:
         raise FileError(Problem(f"{what}: {error.strerror or error}", file=str(file))) from error
 
 
-def _encoded(about: dict[str, Any]) -> bytes:
-    return msgspec.json.encode(about, order="deterministic")
-
-
 def _write_description(folder: Path, about: dict[str, Any]) -> None:
-    about = {"format": _FORMAT, "tables": None, **about}
-    about["checksum"] = hashlib.sha256(_encoded(about)).hexdigest()
     with written(folder / _ABOUT) as partial:
-        partial.write_bytes(msgspec.json.format(msgspec.json.encode(about), indent=2) + b"\n")
+        partial.write_bytes(encode_checked({"format": _FORMAT, "tables": None, **about}))
 
 
 def _read_description(folder: Path) -> dict[str, Any] | None:
@@ -333,14 +327,10 @@ def _read_description(folder: Path) -> dict[str, Any] | None:
         return None
     except OSError as error:
         raise FileError(Problem(f"it cannot be read: {error.strerror or error}", file=str(file))) from error
-    try:
-        found = msgspec.json.decode(content, type=dict[str, Any])
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        found = {}
-    checksum = found.pop("checksum", None)
+    found, is_sound = decode_checked(content)
     if not str(found.get("format", "")).startswith("tether audit"):
         what = "this is not what an audit wrote, or it is damaged"
-    elif found["format"] == _FORMAT and checksum != hashlib.sha256(_encoded(found)).hexdigest():
+    elif found["format"] == _FORMAT and not is_sound:
         what = "the description of the audit is damaged"
     elif found["format"] != _FORMAT:
         what = "another version of tether made it"

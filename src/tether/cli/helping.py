@@ -9,6 +9,7 @@ import click
 __all__ = ["Grouped", "command"]
 
 _GROUPS = {
+    "A type that was never recorded": ("types", "prior_of_types"),
     "How sure it is": ("certificate", "draws", "seed", "gamma", "practice", "folds", "holdout", "confidence"),
     "Words and pages": ("episode_name", "step_name", "features", "title", "reports", "hide_ids", "as_json"),
     "Reading what happened": (
@@ -35,7 +36,7 @@ class Grouped(click.Command):
         rows: dict[str, list[tuple[str, str]]] = {title: [] for title in ("Options", *_GROUPS)}
         for parameter in self.get_params(ctx):
             row = parameter.get_help_record(ctx)
-            if row is not None:
+            if row is not None and any(row[1:]):  # an argument, which says nothing of itself, stands in the first line
                 rows[heading.get(str(parameter.name), "Options")].append(row)
         for title, some in rows.items():
             if some:

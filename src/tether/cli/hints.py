@@ -16,7 +16,7 @@ _OPTIONS = {
     "outcome": "--column outcome=; for PATH --path-column, for the log of an audit --log-column",
     "step": "--step SIZE",
     "tolerance": "if the file was rounded, --tolerance NUMBER",
-    "constants": "--constants N=3",
+    "constants": "--constants NAME=VALUE,…",
     "decimal": "--decimal ,",
     "encoding": "for a log --encoding NAME",
     "day_first": "--day-first",

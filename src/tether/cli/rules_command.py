@@ -228,12 +228,11 @@ def _ask(
 
 
 def _show(name: str, found: Rules, source: ModelOptions, log: str, out: str, as_json: bool, compared: Any) -> None:
-    from pyarrow import parquet
-
     from tether.cli.screen import put
+    from tether.io.arrowfiles import write_arrow
 
     page = found.report(Path(out) / "rules.html", about={"model file": source.model, "log file": log}, nouns=spoken())
-    parquet.write_table(found.table, str(Path(out) / "rules.parquet"))
+    write_arrow(found.table, Path(out) / "rules.parquet", "parquet")
     sentences = [*found.sentences(), *([] if compared is None else compared.sentences())]
     if as_json:
         print_json(

@@ -26,7 +26,8 @@ from tether.conditioning.model_sets import (
     Assumption,
     check_gamma,
     has_copies,
-    hidden_causes_in_words,
+    is_practice_assumed,
+    left_with_hidden_causes,
     model_set,
 )
 from tether.conditioning.sampled import SampledGumbelMax
@@ -153,6 +154,9 @@ class Certificate(Tabular):
     worse, better : (float, float) or None
         (smallest, largest) chance that a single replay ends worse, and better, than what happened, over every causal
         model (`tether.records.Risk`). None if there are too many different returns.
+    practice_assumed : bool
+        Whether ``gamma`` and ``gamma_star`` take all actions as usually taken equally often, because nothing says how
+        often they are.
 
     Examples
     --------
@@ -184,6 +188,7 @@ class Certificate(Tabular):
     least_seen: int | None = None
     worse: tuple[float, float] | None = None
     better: tuple[float, float] | None = None
+    practice_assumed: bool = False
 
     @property
     def gain(self) -> float:
@@ -242,7 +247,8 @@ class Certificate(Tabular):
         The expected return is from -37.12 to -37.01 over all of these that agree with the model and the episode;
         observed -38.
         If the luck of different steps may be related, it is from -37.14 to -37.
-        The gain survives hidden reasons that changed the odds of an action by less than 5.54 times.
+        The gain survives hidden reasons that changed the odds of an action by less than 5.54 times, if all
+        actions are usually taken equally often.
         """
         if self.is_certain:
             which = EVERY_MODEL if self._related() else "every causal model that agrees with the model and the episode"
@@ -285,18 +291,14 @@ class Certificate(Tabular):
         --------
         >>> import tether
         >>> grid = tether.cases.grid_world()
-        >>> for sentence in tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=4).certify(gamma=2).hidden_causes:
+        >>> plan = tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=4)
+        >>> for sentence in plan.certify(gamma=2, practice="random").hidden_causes:
         ...     print(sentence)
         With hidden reasons that changed the odds of an action up to 2 times, it is from 34.51 to 549.9.
         No hidden reason for the actions can undo the gain, if what the model calls impossible is impossible.
         """
-        found = []
-        if self.gamma > 1.0:
-            span, times = _span(self.worst, self.best), three_digits(self.gamma)
-            found.append(f"With hidden reasons that changed the odds of an action up to {times} times, it is {span}.")
-        if self.gain > 0.0:
-            found.append(hidden_causes_in_words(self.gamma_star))
-        return found
+        star = self.gamma_star if self.gain > 0.0 else None
+        return left_with_hidden_causes(self.gamma, _span(self.worst, self.best), star, self.practice_assumed)
 
     @property
     def ranges(self) -> list[tuple[str, float, float]]:
@@ -458,6 +460,7 @@ def certify(
         least_seen=least,
         worse=worse,
         better=better,
+        practice_assumed=is_practice_assumed(cf.mdp, practice),
     )
 
 

@@ -17,8 +17,14 @@ from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import Tabular
 from tether._foundation.markup import Displayed
 from tether._foundation.rounding import gain_of, rounding_of
-from tether._foundation.words import number, three_digits
-from tether.conditioning.model_sets import UNRELATED_LUCK, check_gamma, hidden_causes_in_words, model_set
+from tether._foundation.words import number
+from tether.conditioning.model_sets import (
+    UNRELATED_LUCK,
+    check_gamma,
+    is_practice_assumed,
+    left_with_hidden_causes,
+    model_set,
+)
 from tether.evaluation.typed_following import TypeFollowed
 from tether.model.properties import Property
 from tether.plan.policy import shares_of_pairs
@@ -53,6 +59,8 @@ class TypedCertificate(Tabular, Displayed):
         ``nothing`` of each type.
     objective, minimise
         What the plan was made for.
+    practice_assumed : bool
+        As of `tether.records.Certificate`.
 
     Examples
     --------
@@ -75,6 +83,7 @@ class TypedCertificate(Tabular, Displayed):
     by_type: dict[str, tuple[float, float]]
     objective: Property | None = None
     minimise: bool = False
+    practice_assumed: bool = False
 
     @property
     def verdict(self) -> str:
@@ -93,19 +102,11 @@ class TypedCertificate(Tabular, Displayed):
         >>> import tether
         >>> case = tether.cases.epidemic()
         >>> types = tether.Types({"any": case.mdp}, prior={"any": 1.0})
-        >>> print(*tether.counterfactual(types, case.path).plan(k=3, m=1).certify().hidden_causes)
+        >>> print(*tether.counterfactual(types, case.path).plan(k=3, m=1).certify(practice="random").hidden_causes)
         The gain survives hidden reasons that changed the odds of an action by less than 5.54 times.
         """
-        found = []
-        if self.gamma > 1.0:
-            times = three_digits(self.gamma)
-            found.append(
-                f"With hidden reasons that changed the odds of an action up to {times} times, it is "
-                f"{_span(self.worst, self.best)}."
-            )
-        if self.verdict == "holds":
-            found.append(hidden_causes_in_words(self.gamma_star))
-        return found
+        star = self.gamma_star if self.verdict == "holds" else None
+        return left_with_hidden_causes(self.gamma, _span(self.worst, self.best), star, self.practice_assumed)
 
     def to_arrow(self) -> Any:
         """One row per assumption: assume, worst, best, the guaranteed gain."""
@@ -166,6 +167,7 @@ def typed_certificate(plan: TypedPlanRecord, gamma: float = 1.0, practice: Any =
         by_type={name: (float(low), float(high)) for name, (low, high) in zip(plan.cf.possible, ends.T, strict=True)},
         objective=plan.objective,
         minimise=plan.minimise,
+        practice_assumed=usual is None and is_practice_assumed(worlds[0].mdp, practice),
     )
 
 

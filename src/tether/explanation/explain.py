@@ -85,7 +85,8 @@ class Explanation(Tabular):
     It is expected to do better than what happened, under every causal model in which the luck of one step says nothing
     about the luck of another. The expected return is from -37.12 to -37.01 over all of these that agree with the model
     and the episode; observed -38. If the luck of different steps may be related, it is from -37.14 to -37. The gain
-    survives hidden reasons that changed the odds of an action by less than 5.54 times.
+    survives hidden reasons that changed the odds of an action by less than 5.54 times, if all actions are usually taken
+    equally often.
     """
 
     plan: PlanRecord

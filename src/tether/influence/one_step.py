@@ -162,8 +162,8 @@ def make_influence(influence: Any, mdp: ModelRecord | None = None) -> Influence:
     if isinstance(influence, InfluenceTest):
         return influence if mdp is None else influence.bound(model_itself(mdp))
     if influence is tv or influence is effective:
-        message = f"influence=tether.{influence.__name__} lacks its eps"
-        raise QueryError(Problem(message, fix="write tether.tv(0.5)"))
+        name = f"tether.{influence.__name__}"
+        raise QueryError(Problem(f"influence={name} lacks its eps", fix=f"write {name}(0.5)"))
     if own.is_given(influence):
         return make_influence(InfluenceTest(influence), mdp)
     message = f"influence must be 'support', tether.tv(eps) or tether.effective(eps), not {influence!r}"

@@ -60,7 +60,7 @@ class Why:
     >>> answer.path
     ((0, 's0', 'a1'), (1, 's1', 'a0'), (2, 's4', 'a0'))
     >>> print(answer.in_words(str).partition(" away, ")[0])  # labels as they print themselves
-    At t = 0 a1 in state s0 is not allowed for k = 2: the nearest influence is 3 steps
+    At t = 0 a1 in state s0 is not allowed for k = 2: the nearest known ground is 3 steps
     """
 
     t: int

@@ -45,6 +45,8 @@ def read_scheduler(file: str, mdp: ModelRecord) -> dict[Any, dict[Any, float]]:
             continue
         try:
             state = _state(mdp, one["s"])
+            if not mdp.actions_in(state):  # absorbing in Storm, which names an action there
+                continue
             policy[state] = _choices(mdp, words, state, one["c"])
         except QueryError as error:
             complaints.add(replace(error.problems[0], place=f"[{i}]"))

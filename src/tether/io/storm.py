@@ -9,13 +9,15 @@ stormpy is an extra, ``pip install 'tether[storm]'``. Without it, an error says 
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from tether.errors import FileError, Problem
+from tether.errors import FileError, Problem, QueryError
 from tether.io.drn.drn_reader import with_rewards_of_transitions
 from tether.io.files import File, file_error
 from tether.mdp import MDP
@@ -61,12 +63,22 @@ def from_stormpy(model: Any, *, reward_model: str | Literal[False] | None = None
     >>> tether.io.from_stormpy(mdp.to_stormpy()).n_pairs == mdp.n_pairs  # doctest: +SKIP
     True
     """
-    storm = load_stormpy("a model of stormpy")
+    return _from_storm(load_stormpy("a model of stormpy"), model, reward_model)
+
+
+def _from_storm(storm: Any, model: Any, reward_model: str | Literal[False] | None, source: str | None = None) -> MDP:
+    """The model, by way of a file of Storm that only lives here: what is wrong is said of ``source``."""
     options = storm.io.DirectEncodingExporterOptions()
     options.output_precision = _DIGITS
-    with _drn_file() as file:
+    with tempfile.TemporaryDirectory(prefix="tether-") as folder:
+        file = Path(folder, "model.drn")
         storm.io.export_to_drn(model, str(file), options=options)
-        return with_rewards_of_transitions(file, _of_transitions(model, reward_model), reward_model)
+        try:
+            return with_rewards_of_transitions(file, _of_transitions(model, reward_model), reward_model)
+        except (FileError, QueryError) as error:
+            problems = [replace(one, file=source, line=None) for one in error.problems]
+            kind = FileError if source is not None and isinstance(error, FileError) else QueryError
+            raise kind(problems, error.total) from None
 
 
 def _of_transitions(model: Any, wanted: str | Literal[False] | None) -> dict[tuple[int, int], float]:
@@ -111,12 +123,13 @@ def read_storm(
     if not path.is_file():
         raise file_error(file, Problem("there is no such file"))
     try:
-        model = _umb(storm, path) if suffix == ".umb" else _built(storm, file, path, constants)
+        with _messages_of_storm_on_stderr():
+            model = _umb(storm, path) if suffix == ".umb" else _built(storm, file, path, constants)
     except (RuntimeError, storm.exceptions.StormError) as error:  # Storm's C++ exceptions come as RuntimeError
         raise file_error(
             file, Problem(f"Storm cannot build a model from it: {' '.join(str(error).split())}")
         ) from error
-    return from_stormpy(model, reward_model=reward_model)
+    return _from_storm(storm, model, reward_model, os.fspath(file))
 
 
 def _umb(storm: Any, path: Path) -> Any:
@@ -133,13 +146,11 @@ def _built(storm: Any, file: File, path: Path, constants: str | Mapping[str, Any
         program = storm.parse_prism_program(str(path), prism_compatibility=True)
     if constants:
         program = storm.instantiate_constants(program, constants)[0]
-    if program.has_undefined_constants:
-        named = "undefined constants"
-        if hasattr(program, "get_undefined_constants"):
-            named = f"constants without a value: {', '.join(one.name for one in program.get_undefined_constants())}"
-        raise file_error(
-            file, Problem(f"the model has {named}", fix="give them: constants='N=3'", argument="constants")
-        )
+    missing = [one.name for one in program.constants if not one.defined]
+    if missing:
+        what = f"the model has constants without a value: {', '.join(missing)}"
+        fix = f"give them: constants='{','.join(f'{name}=…' for name in missing)}'"
+        raise file_error(file, Problem(what, fix=fix, argument="constants"))
     options = storm.BuilderOptions(build_full=True)
     options.set_build_choice_labels(True)
     options.set_build_state_valuations(True)
@@ -149,6 +160,13 @@ def _built(storm: Any, file: File, path: Path, constants: str | Mapping[str, Any
 
 
 @contextmanager
-def _drn_file() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="tether-") as folder:
-        yield Path(folder, "model.drn")
+def _messages_of_storm_on_stderr() -> Iterator[None]:
+    """Storm writes its warnings to standard output, which belongs to the answer of a command."""
+    sys.stdout.flush()
+    stdout = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        os.dup2(stdout, 1)
+        os.close(stdout)

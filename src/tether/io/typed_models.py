@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,12 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from tether._foundation.checked_json import decode_checked
 from tether.errors import FileError, Problem, QueryError
+from tether.io.files import file_error, read_bytes
 from tether.io.opening import open_model
 from tether.mdp import MDP
-from tether.model.several_types import LIST_OF_TYPES, Types
+from tether.model.several_types import LIST_OF_TYPES, TYPES_FORMAT, Types
 
 __all__ = ["is_types", "open_types", "read_types"]
+
+_AGAIN = "save the types again: types.save(folder)"
 
 
 def read_types(folder: str | os.PathLike[str], prior: Mapping[str, Any] | None = None, **options: Any) -> Types:
@@ -72,31 +75,20 @@ def is_types(source: str | os.PathLike[str]) -> bool:
 
 def _saved(root: Path, prior: Mapping[str, Any] | None) -> Types:
     file = root / LIST_OF_TYPES
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-        listed, usual = content["types"], content.get("usual")
-        usual = None if usual is None else np.array(usual, np.float64)
-        names = [(str(one["name"]), str(one["model"]), one["prior"]) for one in listed]
-    except (ValueError, KeyError, TypeError) as error:
-        raise FileError(
-            Problem(f"this is not a list of types that Types.save wrote: {error}", file=str(file))
-        ) from None
-    models = {name: MDP.load(root / model) for name, model, _ in names}
-    pairs = next(iter(models.values())).n_pairs if models else 0
-    if usual is not None and (usual.shape != (pairs,) or not ((usual >= 0.0) & (usual <= 1.0)).all()):
-        raise FileError(Problem(f"usual must be {pairs} shares, one for each state and action", file=str(file)))
-    if prior is not None:
-        return _made(models, prior, usual)
-    shares: dict[str, Any] = {}
-    for name, _, share in names:
-        if isinstance(share, list):
-            shares[name] = {s: p for s, p in zip(models[name].states, share, strict=True) if p is not None}
-        else:
-            shares[name] = share
-    return _made(models, shares, usual)
-
-
-def _made(models: Mapping[str, MDP], prior: Mapping[str, Any], usual: Any) -> Types:
-    types = Types(models, prior)
-    types.usual = usual
+    content, is_sound = decode_checked(read_bytes(file))
+    if content.get("format") != TYPES_FORMAT:
+        raise file_error(file, Problem("this is not a list of types that Types.save wrote", fix=_AGAIN))
+    if not is_sound:
+        raise file_error(file, Problem("the list of types was changed or damaged since it was saved", fix=_AGAIN))
+    models, shares = {}, {}
+    for one in content["types"]:
+        name, share = one["name"], one["prior"]
+        models[name] = mdp = MDP.load(root / one["model"])
+        if mdp.place is None or mdp.place.version != one["version"]:
+            what = f"this is not the model of type {name!r} that was saved with the others"
+            raise file_error(root / one["model"], Problem(what, fix=_AGAIN))
+        by_state = isinstance(share, list)
+        shares[name] = {s: p for s, p in zip(mdp.states, share, strict=True) if p is not None} if by_state else share
+    types = Types(models, shares if prior is None else prior)
+    types.usual = None if content["usual"] is None else np.array(content["usual"], np.float64)
     return types

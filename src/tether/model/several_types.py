@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,15 +11,19 @@ from typing import Any, Self
 import numpy as np
 
 from tether._foundation.arrays import Floats
+from tether._foundation.checked_json import encode_checked
 from tether._foundation.words import percent
-from tether._foundation.writing import written
+from tether._foundation.writing import written_into
 from tether.errors import FileError, Problem, QueryError
 from tether.model.model_record import ModelRecord
+from tether.model.practice import shares_together
 
-__all__ = ["LIST_OF_TYPES", "Types", "refuse_types"]
+__all__ = ["LIST_OF_TYPES", "TYPES_FORMAT", "Types", "refuse_types"]
 
 LIST_OF_TYPES = "types.json"
 """The file of a directory of types that names them."""
+
+TYPES_FORMAT = "tether types 1"
 
 
 class Types:
@@ -47,12 +50,15 @@ class Types:
     {'frail': 0.2, 'robust': 0.8}
     """
 
-    usual: Floats | None = None
-    """How often each pair is taken in its state, by people of any type; known where types were learned from a log."""
+    usual: Floats | None
+    """How often each pair is taken in its state, by people of any type; None if some model was not learned."""
 
     def __init__(self, models: Mapping[str, ModelRecord], prior: Mapping[str, Any]) -> None:
         if not models:
             raise QueryError("there must be at least one type: tether.Types({'a name': mdp}, prior={'a name': 1.0})")
+        for name in models:
+            if not isinstance(name, str):
+                raise QueryError(Problem(f"the name of a type must be a text, not {name!r}", value=name))
         if set(models) != set(prior):
             raise QueryError(
                 f"prior must name the types {', '.join(map(repr, models))}, not {', '.join(map(repr, prior))}"
@@ -69,6 +75,7 @@ class Types:
                 raise QueryError(f"the model of type {name!r} has another discount than the first")
         if not self.by_first_state:
             self.prior(None)
+        self.usual = shares_together(models.values())
 
     @property
     def by_first_state(self) -> bool:
@@ -86,7 +93,7 @@ class Types:
                 share = share[state]
             found[name] = float(share)
         total = sum(found.values())
-        if min(found.values()) < 0 or abs(total - 1.0) > 1e-9:
+        if not (min(found.values()) >= 0 and abs(total - 1.0) <= 1e-9):  # also if one is not a number
             raise QueryError(f"prior is not a distribution: {', '.join(f'{one:g}' for one in found.values())}")
         return found
 
@@ -119,6 +126,8 @@ class Types:
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write all models and the prior to a directory, for `tether.io.read_types` and ``tether explain``.
 
+        The list of types has checksums of itself and of the models, so that a damaged or exchanged file is refused.
+
         Examples
         --------
         >>> import tempfile, tether
@@ -128,19 +137,25 @@ class Types:
         ...     tether.io.read_types(folder)
         <Types: any 100 %>
         """
+        from tether.model.storage import save
+
         target = Path(folder)
         if target.exists() and not target.is_dir():
             raise FileError(Problem("types are saved to a directory, and this is a file", file=str(target)))
-        target.mkdir(parents=True, exist_ok=True)
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FileError(Problem(f"it cannot be made: {error.strerror or error}", file=str(target))) from error
         listed, states = [], next(iter(self.models.values())).states
-        for i, (name, mdp) in enumerate(self.models.items()):
-            mdp.save(target / f"type-{i}.tether")
-            share = self._prior[name]
-            by_state = [share.get(state) for state in states] if isinstance(share, Mapping) else share
-            listed.append({"name": name, "model": f"type-{i}.tether", "prior": by_state})
-        with written(target / LIST_OF_TYPES) as partial:
-            usual = {} if self.usual is None else {"usual": self.usual.tolist()}
-            partial.write_text(json.dumps({"types": listed, **usual}, indent=1), encoding="utf-8")
+        with written_into(target, last=LIST_OF_TYPES) as work:
+            for i, (name, mdp) in enumerate(self.models.items()):
+                model, share = f"type-{i}.tether", self._prior[name]
+                by_state = [share.get(state) for state in states] if isinstance(share, Mapping) else share
+                version = save(mdp, work / model)
+                listed.append({"name": name, "model": model, "version": version, "prior": by_state})
+            usual = None if self.usual is None else self.usual.tolist()
+            contents = {"format": TYPES_FORMAT, "types": listed, "usual": usual}
+            (work / LIST_OF_TYPES).write_bytes(encode_checked(contents))
 
     def __repr__(self) -> str:
         if self.by_first_state:

@@ -185,17 +185,19 @@ def _opened(place: SavedFile) -> ModelRecord:
     return mdp
 
 
-def save(mdp: ModelRecord, file: str | os.PathLike[str]) -> None:
-    """Write a model to a file; see `tether.MDP.save`."""
+def save(mdp: ModelRecord, file: str | os.PathLike[str]) -> str:
+    """Write a model to a file; see `tether.MDP.save`. Returns the checksum at its end (`SavedFile.version`)."""
     target = _path(file)
     _check_replaceable(target)
     arrays = _arrays_of(mdp)
     header = _header_of(mdp, arrays)
+    checksum = hashlib.sha256(header)
     with written(target) as partial, partial.open("wb") as handle:
         handle.write(header)
         for array in arrays.values():
             handle.write(array)
-        handle.write(hashlib.sha256(header).digest())
+        handle.write(checksum.digest())
+    return checksum.hexdigest()
 
 
 def load(file: str | os.PathLike[str], kind: type[_Kind]) -> _Kind:

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from tether._foundation.arrays import Flags, Floats, Ints, read_only
+from tether._foundation.arrays import Flags, Floats, Ints, read_only, starts
 from tether._foundation.arrow import NameColumn
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import Displayed
@@ -81,9 +82,17 @@ class CounterfactualRows(Displayed):
 def rows_of(tied: TetherRecord) -> CounterfactualRows:
     """The rows of the counterfactual MDP of a tethered question; see `CounterfactualMDP.to_arrays`."""
     found = tied.thresholds()
-    parts = [_rows_at(found, t) for t in range(found.graph.T)]
-    columns = zip(*parts, strict=True)
-    return CounterfactualRows(*(read_only(np.concatenate(some)) for some in columns))
+    form, T = found.graph.mdp.form, found.graph.T
+    pairs = [_pairs(found, t) for t in range(T)]
+    lengths = np.diff(form.row_start)
+    cuts = starts(np.array([lengths[some].sum() for some in pairs]))
+    columns: dict[str, npt.NDArray[Any]] = {name: np.empty(cuts[-1], kind) for name, kind in _KINDS.items()}
+    if not any(found.layers[t].nodes.runs.size for t in range(T)):
+        columns["uninfluenced"] = np.empty(0, np.int64)
+    for t, some in enumerate(pairs):
+        at_t = {name: column[cuts[t] : cuts[t + 1]] for name, column in columns.items()}
+        _enter(found, t, some, lengths[some], at_t)
+    return CounterfactualRows(**{name: read_only(column) for name, column in columns.items()})
 
 
 def rows_table(tied: TetherRecord) -> pyarrow.Table:
@@ -103,29 +112,43 @@ def rows_table(tied: TetherRecord) -> pyarrow.Table:
     return pa.table(columns)
 
 
-def _rows_at(found: Thresholds, t: int) -> tuple[Any, ...]:
-    """The columns of `CounterfactualRows` at one time."""
-    graph, form = found.graph, found.graph.mdp.form
-    nodes, edits = found.layers[t].nodes, graph.layers[t].edits
-    pairs = _pairs(found, t)
+_KINDS = dict.fromkeys(CounterfactualRows.__slots__, np.int64) | {
+    "probability": np.float64, "nominal": np.float64, "strength": np.float64, "influenced": np.bool_,
+}  # fmt: skip
+
+
+def _enter(found: Thresholds, t: int, pairs: Ints, lengths: Ints, columns: dict[str, npt.NDArray[Any]]) -> None:
+    """Fill the columns at one time; each row of a pair has so many entries."""
+    form, nodes, edits = found.graph.mdp.form, found.layers[t].nodes, found.graph.layers[t].edits
     node = np.repeat(np.arange(nodes.size), np.diff(nodes.offsets))
-    owner, entry = spans(form.row_start[pairs], form.row_start[pairs + 1])
-    nominal, probability = form.probability[entry], form.probability[entry]
-    at, strength = edits.locate(pairs), np.zeros(pairs.size)
+    begin = starts(lengths)
+    owner = np.repeat(np.arange(pairs.size, dtype=np.int32), lengths)
+    entry = np.arange(owner.size) + (form.row_start[pairs] - begin[:-1])[owner]
+
+    def enter(name: str, values: npt.NDArray[Any], at: Ints) -> None:
+        column = columns[name]
+        np.take(values.astype(column.dtype, copy=False), at, out=column, mode="clip")  # all of ``at`` are there
+
+    columns["t"][:] = t
+    enter("state", nodes.states[node], owner)
+    if nodes.runs.size:
+        enter("uninfluenced", nodes.runs[node], owner)
+    enter("action", form.pair_action[pairs], owner)
+    enter("next_state", form.next_state, entry)
+    enter("nominal", form.probability, entry)
+    enter("influenced", np.isin(pairs, found.influenced[t]), owner)
+    enter("kappa", found.kappa[t], owner)
+    probability, strength = columns["probability"], columns["strength"]
+    probability[:] = columns["nominal"]
+    strength[:] = 0.0
+    at = edits.locate(pairs)
     edited = np.flatnonzero(at >= 0)
-    if edited.size:
-        strength[edited] = edits.strengths(at[edited])
-        probability[(at >= 0)[owner]] = 0.0
-        of_edited, its_entry, chance = edits.expand(form, at[edited])
-        begin = np.cumsum(np.diff(form.row_start)[pairs]) - np.diff(form.row_start)[pairs]
-        own = edited[of_edited]
-        probability[begin[own] + its_entry - form.row_start[pairs[own]]] = chance
-    influenced = np.isin(pairs, found.influenced[t])
-    runs = nodes.runs[node][owner].astype(np.int64) if nodes.runs.size else np.empty(0, np.int64)
-    action, kappa = form.pair_action[pairs].astype(np.int64)[owner], found.kappa[t].astype(np.int64)[owner]
-    state, after = nodes.states[node][owner].astype(np.int64), form.next_state[entry].astype(np.int64)
-    rows = np.full(owner.size, t), state, runs, action, after, probability, nominal
-    return *rows, strength[owner], influenced[owner], kappa
+    _, changed = spans(begin[edited], begin[edited + 1])
+    strength[changed] = np.repeat(edits.strengths(at[edited]), lengths[edited])
+    probability[changed] = 0.0
+    of_edited, its_entry, chance = edits.expand(form, at[edited])
+    own = edited[of_edited]
+    probability[begin[own] + its_entry - form.row_start[pairs[own]]] = chance
 
 
 class Unfolded(NamedTuple):

@@ -247,11 +247,9 @@ def _how_strong(explanation: Explanation) -> str:
         return "How strong such reasons must be to undo the gain was not computed."
     if found.gain <= 0.0:
         return "No gain is guaranteed here even without such reasons."
-    text = hidden_causes_in_words(found.gamma_star)
-    if np.isinf(found.gamma_star):
+    text = hidden_causes_in_words(found.gamma_star, found.practice_assumed)
+    if np.isinf(found.gamma_star) or mdp.counts is None:
         return text
-    if mdp.counts is None:
-        return f"{text} This number takes every action as usually taken equally often."
     variable, strength = Practice(mdp, mdp.counts).strongest()
     if variable is None:
         return text
