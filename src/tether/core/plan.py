@@ -162,8 +162,8 @@ def is_change(model: Model, s: Any, number: Any, observed: Any) -> Any:
 
 @kernel
 def _sums(
-    start: Ints, first: int, count: int, next_state: Ints, probability: Floats, slots: Ints, base: int, after: Floats,
-    low: int, width: int, total: Floats, at: int,
+    start: Ints, first: int, count: Any, next_state: Ints, probability: Floats, slots: Ints, base: Any, after: Floats,
+    low: Any, width: int, total: Floats, at: Any,
 ) -> None:  # fmt: skip
     """Expectations under some rows, side by side, of the numbers ``low … width - 1`` of their successors.
 
@@ -297,7 +297,8 @@ def _plan_nodes(
     total, gains, from_ks = np.empty((most, width_after + 4)), np.empty(most), np.empty(most, np.int64)
     best, chosen = np.empty(n_ks * columns), np.empty(n_ks * columns, np.int64)
     e = first_from(position, 0, n_edits, offset[low]) if low < high else 0
-    no_row, zero, one_row = np.int64(-1), np.int64(0), np.int64(1)  # literals would be types of their own
+    zero: Any = np.int64(0)  # a literal would be a type of its own
+    no_row, one_row = zero - 1, zero + 1
     certain = True
     for b in range(node_first.size - 1):
         if enters:
