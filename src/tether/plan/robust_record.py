@@ -223,8 +223,8 @@ class RobustRecord:
             array.flags.writeable = False
         arrays = rows, columns, values, found.sizes(rows), distinct
         observed = observed_value(models.gumbel)
-        asked = observed, objective, minimise, advisable
-        return Sweep(self.cf, found.rule, found.influence, *arrays, *asked, guaranteed=self.assuming)
+        made = Sweep(self.cf, found.rule, found.influence, *arrays, observed, objective, minimise, advisable)
+        return replace(made, guaranteed=self.assuming)
 
     def best_possible(
         self,
