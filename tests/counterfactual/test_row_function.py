@@ -108,7 +108,7 @@ def test_a_function_is_a_mechanism():
 
 
 def test_a_function_is_asked_once_for_rows_with_the_same_numbers(grid):
-    """Places of the same outcomes in other states differ, and numbers do not: the answers are those of asking always."""
+    """Its answers are for numbers, wherever the outcomes are: they are those of asking always."""
     asked = []
 
     def noted(p, observed, q):
