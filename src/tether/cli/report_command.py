@@ -59,7 +59,7 @@ def report(
 ) -> None:
     """Write the answer as one HTML file, with figures.
 
-    The file needs no network and has no script. Without -k, the report is about the shortest tether that is enough.
+    The file needs no network and has no script. Without -k, the report is about the plan of `tether explain`.
     """
     from tether.cli.screen import progress, put
     from tether.explanation.answer_data import plan_data
