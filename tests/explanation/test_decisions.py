@@ -285,7 +285,7 @@ def test_an_action_that_is_missing_later_is_named() -> None:
 def test_bad_questions() -> None:
     case = tether.cases.epidemic()
     cf = tether.counterfactual(case.mdp, case.path)
-    with pytest.raises(QueryError, match=r"objective must be tether\.reach.*, not 'reach'"):
+    with pytest.raises(QueryError, match="the objective 'reach' is none of"):
         cf.decisions("reach")
     with pytest.raises(QueryError, match="m must be"):
         cf.decisions(m=0)

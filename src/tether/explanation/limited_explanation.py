@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tether._foundation.words import counted, number, percent
-from tether.evaluation.certificate import Certificate, certify
+from tether.evaluation.certificate import Certificate, certificate_of
 from tether.explanation.history_explanation import HistoryExplanation, HistoryStep
 from tether.plan.limited import LimitedPlanRecord
 
@@ -130,4 +130,4 @@ class LimitedExplanation(HistoryExplanation):
 
 def explain_limited(plan: LimitedPlanRecord, certificate: bool) -> LimitedExplanation:
     """A plan beside what happened."""
-    return LimitedExplanation(plan, certify(plan.cf, plan) if certificate else None)
+    return LimitedExplanation(plan, certificate_of(plan.cf, plan) if certificate else None)

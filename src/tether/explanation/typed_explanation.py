@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tether._foundation.words import number, percent
 from tether.evaluation.typed_certificate import TypedCertificate, typed_certificate
 from tether.explanation.history_explanation import HistoryExplanation, HistoryStep
+from tether.explanation.typed_review import TypedReview, review_typed
 from tether.plan.typed_plan import TypedPlanRecord
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class TypedExplanation(HistoryExplanation):
     >>> found = tether.counterfactual(types, case.path).plan(k=8, m=1).explain()
     >>> found.changes[0].t, found.changes[0].planned
     (0, 'V_I')
-    >>> print(found.sentences(str)[1])
+    >>> print(found.sentences(str)[3])
     With at most 1 change: at step 0, V_I instead of NIL.
     """
 
@@ -94,8 +95,17 @@ class TypedExplanation(HistoryExplanation):
             found.append(TypedStep(t, cf.path.states[t], cf.path.actions[t], state, action, *numbers, types))
         return tuple(found)
 
+    @cached_property
+    def review(self) -> TypedReview | None:
+        """What could be known at the time; None with more than two types: then a review takes longer than the plan."""
+        if len(self.plan.cf.types.models) > 2:
+            return None
+        return review_typed(self.plan.cf, self.plan.objective, self.plan.minimise)
+
     def _said(self, name: Callable[[Any], str]) -> Iterator[str]:
-        """What the episode says of the type; what should have been done, and for whom; and how sure that is."""
+        """Mistake or luck; what the episode says of the type; what should have been done, and for whom; how sure."""
+        if self.review is not None:
+            yield from self.review.verdict(name)
         yield self._types()
         yield self._change(name)
         yield self._value(self.plan.values if len(self.plan.values) > 1 else None)
@@ -112,16 +122,19 @@ class TypedExplanation(HistoryExplanation):
         return f"What happened makes {name} {percent(after)} likely; before it was {percent(before)}."
 
     def _interval(self) -> str:
-        ends = self.plan.prior_interval
-        if ends is None:
+        """For which chances before the episode the advice stays the same."""
+        found = self.plan.prior_intervals
+        if not found:
             return ""
-        first = self.plan.cf.possible[0]
-        low, high = ends
-        if low <= 0.0 and high >= 1.0:
-            return f"The advice is the same, however frequent {first} is."
-        return (
-            f"The advice is the same if, before the episode, {first} is from {percent(low)} to {percent(high)} likely."
-        )
+        first = next(iter(found))
+        limited = {name: ends for name, ends in found.items() if ends[0] > 0.0 or ends[1] < 1.0}
+        if not limited:
+            return f"The advice is the same, however frequent {first if len(found) == 2 else 'each type'} is."
+        if len(found) == 2:
+            limited = {first: found[first]}
+        parts = [f"{name} is from {percent(low)} to {percent(high)} likely" for name, (low, high) in limited.items()]
+        others = "" if len(found) == 2 else " (each alone; the others keep their proportions)"
+        return f"The advice is the same if, before the episode, {', or '.join(parts)}{others}."
 
     def _strength(self, name: Callable[[Any], str]) -> str:
         if not self.changes:

@@ -34,9 +34,9 @@ class LimitedPlan(LimitedPlanRecord, HistoryPlan):
         >>> plan.certify().verdict
         'holds'
         """
-        from tether.evaluation.certificate import certify
+        from tether.evaluation.certificate import certificate_of
 
-        return certify(self.cf, self, gamma=gamma, practice=practice)
+        return certificate_of(self.cf, self, gamma=gamma, practice=practice)
 
     def explain(self, *, certificate: bool = True) -> LimitedExplanation:
         """The plan beside what happened, step by step and in sentences.

@@ -85,7 +85,7 @@ class TypedPlan(TypedPlanRecord, HistoryPlan):
         ...     return mdp.with_objective(final_reward={"well": 1.0})
         >>> types = tether.Types({"frail": ward(0.9), "robust": ward(0.1)}, prior={"frail": 0.5, "robust": 0.5})
         >>> plan = tether.counterfactual(types, tether.Path(["sick", "dead"], ["wait"])).plan(m=1)
-        >>> print(plan.explain().sentences(str)[0])
+        >>> print(plan.explain().sentences(str)[2])
         What happened makes frail 90 % likely; before it was 50 %.
         """
         from tether.explanation.typed_explanation import explain_typed
