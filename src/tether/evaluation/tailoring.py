@@ -16,7 +16,7 @@ from tether._foundation.arrays import Floats, Ints
 from tether._foundation.markup import html_table
 from tether._foundation.words import average
 from tether.conditioning.counterfactual_record import CounterfactualRecord
-from tether.core.chain import Chain, Link
+from tether.core.chain import Chain, Link, summed
 from tether.observation.changes import is_change
 from tether.plan.plan_record import PlanRecord
 
@@ -186,9 +186,8 @@ def about_chain(cf: CounterfactualRecord, chain: Chain) -> float:
         changes_here, after = changes[link.decision], chain.visits[t + 1].size
         stays = unchanged[link.source] * link.probability
         goes_on = changed_before[link.source] * link.probability + changes_here * stays
-        unchanged, changed_before = (
-            np.bincount(link.target, mass, minlength=after) for mass in (~changes_here * stays, goes_on)
-        )
+        unchanged = summed(link.target, ~changes_here * stays, after)
+        changed_before = summed(link.target, goes_on, after)
     return float(about_episode(1, found)[0])
 
 
