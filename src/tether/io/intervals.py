@@ -56,9 +56,10 @@ class IntervalModel:
     format : {"drn", "prism"}
     states, choices, transitions : int
     question : str
-        The question whose answer is the guaranteed return, or probability of a property, plus ``shift``. Storm must resolve the uncertainty robustly
-        (in stormpy ``UncertaintyResolutionMode.ROBUST``); PRISM does so by the word ``maxmin``. Storm is asked for the
-        rewards of all T + 1 steps, because it has no answer for ``F "done"`` if a lower end is 0.
+        The question whose answer is the guaranteed return, or probability of a property, plus ``shift``. Storm must
+        resolve the uncertainty robustly (in stormpy ``UncertaintyResolutionMode.ROBUST``); PRISM does so by the word
+        ``maxmin``. Storm is asked for the rewards of all T + 1 steps, because it has no answer for ``F "done"`` if a
+        lower end is 0.
     shift : float
         How much the rewards were shifted, over a whole path: subtract it from the checker's answer.
     is_exact : bool
