@@ -8,6 +8,7 @@ treatment on, is discharge.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import reduce
 from itertools import product
 from typing import NamedTuple
@@ -59,6 +60,9 @@ _STORIES = {
 }
 
 
+_TREATMENTS = ("antibiotics", "vasopressors", "ventilation")
+
+
 class SepsisState(NamedTuple):
     """A patient's vital signs and treatments."""
 
@@ -77,12 +81,18 @@ class SepsisState(NamedTuple):
         signs = (self.heart_rate, self.systolic_bp, self.oxygen, self.glucose)
         return sum(sign != "normal" for sign in signs)
 
+    def in_words(self, parts: Iterable[str]) -> str:
+        """Some parts of the state in words; of the treatments all or none."""
+        wanted = set(parts)
+        signs = {"heart_rate": "heart rate", "systolic_bp": "bp", "oxygen": "oxygen", "glucose": "glucose"}
+        said = [f"{signs[part]} {getattr(self, part)}" for part in signs if part in wanted]
+        said += ["diabetic"] * (self.diabetic and "diabetic" in wanted)
+        on = [name for name in _TREATMENTS if getattr(self, name)]
+        treated = [f"on {', '.join(on) or 'nothing'}"] if wanted & set(_TREATMENTS) else []
+        return "; ".join([*([", ".join(said)] if said else []), *treated])
+
     def __str__(self) -> str:
-        on = [name for name in ("antibiotics", "vasopressors", "ventilation") if getattr(self, name)]
-        return (
-            f"heart rate {self.heart_rate}, bp {self.systolic_bp}, oxygen {self.oxygen}, glucose {self.glucose}"
-            f"{', diabetic' if self.diabetic else ''}; on {', '.join(on) or 'nothing'}"
-        )
+        return self.in_words(self._fields)
 
 
 def sepsis() -> Case:
