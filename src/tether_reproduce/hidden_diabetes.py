@@ -15,6 +15,7 @@ import numpy as np
 
 import tether
 from tether.cases import sepsis
+from tether.cases.hidden_diabetes import split_by_diabetes
 from tether.cases.sepsis import most_likely_reward, state_reward
 from tether.views.figures import plot_lines
 from tether_reproduce.causal_sets import robust_sepsis
@@ -26,7 +27,6 @@ from tether_reproduce.types_of_patients import (
     first_states,
     one_change_table,
     shares_table,
-    types_of,
 )
 
 __all__ = ["hidden_section", "mixed_model", "one_change_by_states"]
@@ -59,7 +59,7 @@ def one_change_by_states(n: int = 40) -> Table:
     mixed = tether.MDP.from_table(s, a, form.next_state, form.probability, reward[s])
     mixed = mixed.with_names(states=[tuple(label)[1:] for label in full.states[:half]], actions=full.actions)
     mixed = mixed.with_objective(final_reward=reward[:half])
-    return one_change_table(full, mixed, types_of(full), n, seed=0, rewards="of states")
+    return one_change_table(full, mixed, split_by_diabetes(full), n, seed=0, rewards="of states")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def hidden_section() -> Section:
     """Both observed paths: the value of the lifted policy for each k, between the two reference lines."""
     full = tether.cases.sepsis().mdp
     mixed = mixed_model(full)
-    types, starts = types_of(full), first_states(full)
+    types, starts = split_by_diabetes(full), first_states(full)
     figures, tables, text, comparisons, beside = [], [], [], [], {}
     ks = np.arange(1, _T + 2)
     for name in _NOISE:

@@ -15,31 +15,14 @@ import numpy as np
 import tether
 from tether_reproduce.findings import Table
 
-__all__ = ["PATIENTS", "Beside", "compare_policies", "first_states", "one_change_table", "shares_table", "types_of"]
+__all__ = ["PATIENTS", "Beside", "compare_policies", "first_states", "one_change_table", "shares_table"]
 
 PATIENTS = 60
 """How many starting states for each kind of path."""
 
-_SHARE = {"not diabetic": 0.8, "diabetic": 0.2}
 _SEED = 2025
 _NEAR = 0.01
 """Values count as equal within this part of what knowing gains."""
-
-
-def types_of(full: tether.MDP) -> tether.Types:
-    """The two populations as types over the 720 states without the diabetes flag."""
-    form, half = full.form, full.n_states // 2
-    names, models = [tuple(label)[1:] for label in full.states[:half]], {}
-    owner = np.repeat(np.arange(full.n_pairs), np.diff(form.row_start))
-    states, actions = owner // full.n_actions, owner % full.n_actions
-    for z, name in enumerate(_SHARE):
-        own = states // half == z
-        rows = states[own] % half, actions[own], form.next_state[own] % half, form.probability[own]
-        mdp = tether.MDP.from_table(*rows, form.rewards.values[owner[own]])
-        models[name] = mdp.with_names(states=names, actions=full.actions)
-        if full.final_reward is not None:
-            models[name] = models[name].with_objective(final_reward=full.final_reward[:half])
-    return tether.Types(models, prior=_SHARE)
 
 
 def first_states(full: tether.MDP, n: int = PATIENTS, seed: int = _SEED) -> list[int]:
@@ -127,7 +110,7 @@ def one_change_table(
     same = {"posterior over types": 0, "mixed model": 0}
     promised, true, known = dict.fromkeys(same, 0.0), dict.fromkeys(same, 0.0), 0.0
     for i in range(n):
-        diabetic = bool(rng.random() < _SHARE["diabetic"])
+        diabetic = bool(rng.random() < types.prior(None)["diabetic"])
         start = int(rng.choice(sick)) + diabetic * half
         path = full.simulate("optimal", 6, start=full.states[start], rng=i, noise=0.5)
         seen = tether.Path([tuple(state)[1:] for state in path.states], path.actions)

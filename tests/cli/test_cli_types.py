@@ -92,3 +92,19 @@ def test_what_is_refused(clinic, options, why, monkeypatch):
     done = CliRunner().invoke(main, ["explain", *options])
     assert done.exit_code != 0
     assert why in " ".join((done.output + str(done.stderr)).split())
+
+
+def test_the_embedded_patient_whose_diabetes_was_never_recorded():
+    answer = json_of("explain", "case:hidden-diabetes", "-m", 2)
+    assert answer["posterior"] == {"not diabetic": 0.0, "diabetic": 1.0}
+    assert answer["value"] == pytest.approx(-3981.75, abs=0.01)
+    said = words("explain", "case:hidden-diabetes-unclear")
+    assert "What happened makes not diabetic 57 % likely; before it was 80 %." in said
+    for words_given, why in (
+        (["report", "case:hidden-diabetes"], "models of several hidden types"),
+        (["explain", "case:hidden-diabetes-nobody"], "has no path 'nobody'"),
+        (["explain", "case:hidden-diabetess"], "did you mean case:hidden-diabetes"),
+    ):
+        done = CliRunner().invoke(main, words_given)
+        assert done.exit_code != 0
+        assert why in " ".join((done.output + str(done.stderr) + str(done.exception)).split())

@@ -335,7 +335,7 @@ def test_many_returns_are_rounded_outwards(monkeypatch):
 
     plan = planned(tether.cases.grid_world(), 6, 4)
     exact = plan.certify().related
-    monkeypatch.setattr(related, "MOST_RETURNS", 10)
+    monkeypatch.setattr(related, "MOST", 10)
     rounded = plan.certify().related
     assert rounded[0] <= exact[0] < exact[1] <= rounded[1]
     assert rounded == pytest.approx(exact, abs=30.0)

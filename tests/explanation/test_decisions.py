@@ -203,7 +203,9 @@ def test_from_when_on_nothing_could_change_the_outcome(world: World, data: Any) 
     elif min(decided) == 0:
         assert sentences == ["Nothing done at any step could have changed the outcome."]
     else:
-        assert sentences == [f"Until then as it was, nothing done from step {min(decided)} on could have changed the outcome."]
+        assert sentences == [
+            f"Until then as it was, nothing done from step {min(decided)} on could have changed the outcome."
+        ]
 
 
 @FEWER
@@ -282,7 +284,7 @@ def test_an_action_that_is_missing_later_is_named() -> None:
 def test_bad_questions() -> None:
     case = tether.cases.epidemic()
     cf = tether.counterfactual(case.mdp, case.path)
-    with pytest.raises(QueryError, match=r"objective must be tether\.reach.*, not 'reach'"):
+    with pytest.raises(QueryError, match="the objective 'reach' is none of"):
         cf.decisions("reach")
     with pytest.raises(QueryError, match="m must be"):
         cf.decisions(m=0)
@@ -339,10 +341,8 @@ def test_outcomes_of_an_evaluation(world: World, data: Any) -> None:
 def test_how_it_would_have_ended() -> None:
     patient = tether.cases.sepsis()
     explanation = tether.counterfactual(patient.mdp, patient.path).plan(k=8, m=2).explain()
-    assert (
-        "Died by step 10: 85 % instead of certain; discharged: 3 % instead of 0 %; still under way: 12 % instead of 0 %."
-        in explanation.sentences(str)
-    )
+    ends = ("Died by step 10: 85 % instead of certain", "discharged: 3 % instead of 0 %", "still under way: 12 % ")
+    assert f"{'; '.join(ends)}instead of 0 %." in explanation.sentences(str)
     died, discharged = explanation.outcomes
     assert (died.name, died.observed, died.optimal) == ("died", 1.0, 1.0)  # what was done is what is best for anyone
     assert (discharged.name, discharged.observed) == ("discharged", 0.0)

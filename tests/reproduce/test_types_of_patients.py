@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import tether
+from tether.cases.hidden_diabetes import split_by_diabetes
 from tether_reproduce import types_of_patients
 from tether_reproduce.hidden_diabetes import mixed_model, one_change_by_states
-from tether_reproduce.types_of_patients import Beside, compare_policies, one_change_table, shares_table, types_of
+from tether_reproduce.types_of_patients import Beside, compare_policies, one_change_table, shares_table
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +16,7 @@ def full():
 
 
 def test_the_mixed_model_is_the_mean_of_the_types(full):
-    types, mixed = types_of(full), mixed_model(full)
+    types, mixed = split_by_diabetes(full), mixed_model(full)
     rng = np.random.default_rng(0)
     for state in rng.choice(720, 20, replace=False).tolist():
         name = mixed.states[state]
@@ -30,7 +31,7 @@ def test_the_mixed_model_is_the_mean_of_the_types(full):
 def test_the_value_for_the_patient_is_that_of_her_own_world(full):
     """The plan of the posterior, followed in the counterfactual MDP of the patient with her diabetes."""
     path = full.simulate("optimal", 2, start=full.states[1009], rng=3, noise=0.5)
-    types = types_of(full)
+    types = split_by_diabetes(full)
     one = compare_policies(full, types, path, (0.0, 0.0, 0.0, 1.0), "holds")
     shorter = tether.Path([tuple(state)[1:] for state in path.states], path.actions)
     plan = tether.counterfactual(types, shorter).plan(m=2)
@@ -55,7 +56,7 @@ def test_what_is_counted(full, monkeypatch):
     assert rows["the posterior is as good as the policy that knows"] == "1 of 2"
     assert rows["the posterior is at least as good as no tether"] == "1 of 2"
     assert rows["mean value: posterior over types"] == "12.0"
-    table = one_change_table(full, mixed_model(full), types_of(full), n=2)
+    table = one_change_table(full, mixed_model(full), split_by_diabetes(full), n=2)
     assert [row[0] for row in table.rows] == ["posterior over types", "mixed model"]
     assert all(row[1].endswith("of 2") for row in table.rows)
     by_states = one_change_by_states(n=2)
@@ -64,3 +65,33 @@ def test_what_is_counted(full, monkeypatch):
     starts = types_of_patients.first_states(full)
     assert len(set(starts)) == types_of_patients.PATIENTS
     assert all(full.states[state].diabetic for state in starts)
+
+
+def test_the_patient_of_the_paper_is_answered_by_what_her_episode_says_of_her(full):
+    """She is diabetic: the posterior's plan is worth what one who knows expects; the mixed model promises too much."""
+    case = tether.cases.hidden_diabetes()
+    cf, T = tether.counterfactual(case.types, case.path), case.path.T
+    known = tether.counterfactual(full, tether.cases.sepsis().path)
+    mixed = tether.counterfactual(mixed_model(full), case.path)
+    assert cf.posterior["diabetic"] == 1.0
+    for m in (0, 1, 2):
+        best = known.plan(T + 1, m).value
+        assert cf.plan(m=m).value == pytest.approx(best, abs=1e-8)
+        assert mixed.plan(T + 1, m).value >= best - 1e-8
+    assert mixed.plan(T + 1, 2).value == pytest.approx(-2269.585, abs=1e-3)
+    steps = cf.plan(m=2).explain(certificate=False)
+    assert [steps.happened(step) for step in steps.steps[3:]] == [("died", "")] * 7
+    unclear = tether.counterfactual(case.types, case.paths["unclear"])
+    first, did, after = unclear.path.states[0], unclear.path.actions[0], unclear.path.states[1]
+    like = [dict(zip(*mdp.row(first, did), strict=True))[after] for mdp in case.types.models.values()]
+    assert unclear.posterior["diabetic"] == pytest.approx(0.2 * like[1] / (0.8 * like[0] + 0.2 * like[1]))
+
+
+@pytest.mark.parametrize("t", [0, 1, 4, 8])
+def test_what_the_episode_says_of_the_type_does_not_fade(t):
+    case = tether.cases.hidden_diabetes()
+    cf = tether.counterfactual(case.types, case.paths["suboptimal"])
+    state, action = case.path.states[0], "ventilation + vasopressors"
+    assert cf.strength(t, state, action, "type") == pytest.approx(cf.strength(0, state, action, "type"), abs=1e-12)
+    assert cf.strength(t, state, action, "type") == pytest.approx(0.56, abs=5e-3)
+    assert (cf.strength(t, state, action, "luck") > 0.5) == (t == 0)

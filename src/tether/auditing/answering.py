@@ -18,7 +18,7 @@ from tether.auditing.answer_arrays import UNRECORDED, VERDICTS, Answers, Change,
 from tether.auditing.audit_question import Question
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.errors import QueryError, TetherError
-from tether.evaluation.certificate import Certificate, certify, why_uncertified
+from tether.evaluation.certificate import Certificate, certificate_of, why_uncertified
 from tether.evaluation.disagreement import is_worse, sides_of
 from tether.evaluation.evaluate import Evaluation, evaluate_plan, evaluate_policy
 from tether.evaluation.plan_risk import risk_of
@@ -240,8 +240,8 @@ def _certificate(asked: PreparedQuestion, cf: CounterfactualRecord, plan: PlanRe
     if not asked.question.certify or asked.question.objective is not None:
         return None
     if plan is None:
-        return certify(cf, asked.question.policy)
-    return None if why_uncertified(plan) else certify(cf, plan)
+        return certificate_of(cf, asked.question.policy)
+    return None if why_uncertified(plan) else certificate_of(cf, plan)
 
 
 def likeliest_changes(cf: CounterfactualRecord, outlook: Evaluation) -> list[Change]:

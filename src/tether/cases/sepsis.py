@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import reduce
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,7 @@ __all__ = [
     "ACTIONS",
     "SHAPE",
     "SepsisState",
+    "describe",
     "is_death",
     "is_discharge",
     "is_end",
@@ -82,17 +83,22 @@ class SepsisState(NamedTuple):
         return sum(sign != "normal" for sign in signs)
 
     def in_words(self, parts: Iterable[str]) -> str:
-        """Some parts of the state in words; of the treatments all or none."""
-        wanted = set(parts)
-        signs = {"heart_rate": "heart rate", "systolic_bp": "bp", "oxygen": "oxygen", "glucose": "glucose"}
-        said = [f"{signs[part]} {getattr(self, part)}" for part in signs if part in wanted]
-        said += ["diabetic"] * (self.diabetic and "diabetic" in wanted)
-        on = [name for name in _TREATMENTS if getattr(self, name)]
-        treated = [f"on {', '.join(on) or 'nothing'}"] if wanted & set(_TREATMENTS) else []
-        return "; ".join([*([", ".join(said)] if said else []), *treated])
+        """Some parts of the state in words."""
+        return describe(self, parts)
 
     def __str__(self) -> str:
-        return self.in_words(self._fields)
+        return describe(self, self._fields)
+
+
+def describe(state: Any, parts: Iterable[str]) -> str:
+    """Vital signs and treatments of a state in words: some parts of it, and of the treatments all or none."""
+    signs = {"heart_rate": "heart rate", "systolic_bp": "bp", "oxygen": "oxygen", "glucose": "glucose"}
+    wanted = set(parts)
+    said = [f"{words} {getattr(state, part)}" for part, words in signs.items() if part in wanted]
+    said += ["diabetic"] if "diabetic" in wanted and state.diabetic else []
+    on = [name for name in _TREATMENTS if getattr(state, name)]
+    treated = [f"on {', '.join(on) or 'nothing'}"] if wanted & set(_TREATMENTS) else []
+    return "; ".join([", ".join(said)] * bool(said) + treated)
 
 
 def sepsis() -> Case:

@@ -41,6 +41,7 @@ Examples:
   tether explain model.csv path.csv -k 3 -m 2
   tether explain learned-model log.csv#17 -k 4 --draws 200
   tether explain case:epidemic -k 6 -m 4 --export e.drn --export best.json
+  tether explain case:hidden-diabetes -m 2
   tether explain --type frail=a.csv --type fit=b.csv --prior fit=0.8 p.csv"""
 )
 @with_limits_and_risk

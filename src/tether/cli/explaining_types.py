@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -44,7 +43,9 @@ def shares_of(_ctx: click.Context, param: click.Parameter, values: tuple[str, ..
 
 def about_types(episode: Episode, types: dict[str, str], prior: dict[str, float] | None) -> bool:
     """Whether the question is about types: MODEL is a directory, or ``--type`` was given."""
-    if types or os.path.isdir(episode.model):
+    from tether.io.typed_models import is_types
+
+    if types or is_types(episode.model):
         return True
     if prior is not None:
         raise click.UsageError("--prior is about types: give --type NAME=MODEL, or a directory of types as MODEL.")
@@ -70,11 +71,7 @@ def explain_types(
     given = [name for name, value in refused.items() if value]
     if given:
         raise click.UsageError(f"{given[0]} is not for types: leave it out.")
-    source = episode.model if types else episode.path
-    if source is None or (types and episode.path is not None):
-        raise click.UsageError(
-            "expected PATH alone after --type, or TYPES PATH: a directory of types, and what happened."
-        )
+    source = path_about_types(episode, types)
     with progress() as say:
         say("reading the models of the types", READING)
         opened = opened_types(episode, types, prior)
@@ -87,6 +84,21 @@ def explain_types(
         print_json("explain", model=episode.model, path=source, **typed_data(explanation))
         return
     _print(explanation)
+
+
+def path_about_types(episode: Episode, types: dict[str, str]) -> str:
+    """What names the episode: PATH, the only word after ``--type``, or the embedded case itself."""
+    from tether.io.embedded import is_typed_case
+
+    if types and episode.path is None:
+        return episode.model
+    if episode.path is None and is_typed_case(episode.model):
+        return episode.model
+    if types or episode.path is None:
+        raise click.UsageError(
+            "expected PATH alone after --type, or TYPES PATH: a directory of types, and what happened."
+        )
+    return episode.path
 
 
 def opened_types(episode: Episode, types: dict[str, str], prior: dict[str, float] | None) -> Types:
@@ -118,11 +130,10 @@ def _print(explanation: TypedExplanation) -> None:
     names = list(explanation.plan.cf.types.models)
     table = plain_table("t", "observed", "did", "plan does", *(f"P({name})" for name in names), right=[0])
     for step in explanation.steps:
-        where = "" if step.planned_state == step.state else f" in {shown(step.planned_state)}"
+        where, action = explanation.plans(step)
+        there = "" if step.planned_state == step.state else f"in {where}" if action else where
         mark = "* " if step.planned != step.action and step.changed > 0 else "  "
         shares = [percent(step.types[name]) for name in names]
-        table.add_row(
-            str(step.t), shown(step.state), shown(step.action), f"{mark}{shown(step.planned)}{where}", *shares
-        )
+        table.add_row(str(step.t), *explanation.happened(step), f"{mark}{action} {there}".rstrip(), *shares)
     put(table)
     put("* the action changes. P: how likely the type is before the step, by what happened so far.", style="dim")

@@ -31,7 +31,7 @@ from tether.conditioning.model_sets import (
     model_set,
 )
 from tether.conditioning.sampled import SampledGumbelMax
-from tether.errors import Problem, QueryError
+from tether.errors import QueryError
 from tether.evaluation.following import follow
 from tether.evaluation.plan_risk import chances_over
 from tether.evaluation.ranges import Range, ranges_with_breakdown, survival
@@ -43,7 +43,6 @@ from tether.plan.limited import LimitedPlanRecord
 from tether.plan.objective import asked, asked_set
 from tether.plan.plan_record import PlanRecord
 from tether.plan.policy import shares_of_pairs
-from tether.plan.typed_record import TypedRecord
 
 if TYPE_CHECKING:
     import pyarrow
@@ -55,7 +54,7 @@ __all__ = [
     "VERDICTS",
     "Certificate",
     "Certified",
-    "certify",
+    "certificate_of",
     "verdict_number",
     "why_uncertified",
 ]
@@ -374,7 +373,7 @@ class Certificate(Tabular):
         return html_table(head, rows)
 
 
-def certify(
+def certificate_of(
     cf: CounterfactualRecord,
     policy: Any,
     *,
@@ -383,52 +382,7 @@ def certify(
     objective: Property | None = None,
     minimise: bool = False,
 ) -> Certificate:
-    """What holds for a plan or policy under every causal model of an episode.
-
-    Parameters
-    ----------
-    cf : CounterfactualMDP
-        The model and the observed episode. Every causal model that agrees with both counts, whatever its mechanism is,
-        if in it the luck of one step says nothing about the luck of another.
-    policy : Plan or policy
-        A plan for the same episode, or a policy as `CounterfactualMDP.evaluate` takes it. A policy must have an action
-        in every state that some causal model can lead to.
-    gamma : float
-        Allow for hidden causes of actions and outcomes, that changed the odds of every action at most so many times
-        (Γ of the marginal sensitivity model; 1: none).
-    practice : policy, optional
-        How often each action is usually taken in each state: a policy of the state, or "random". By default it is
-        usual practice in the log of a learned model (`tether.practice`), and every action equally often in any other
-        model.
-    objective, minimise
-        How the policy is judged: by the probability of a property instead of the return, and whether less is better.
-        A plan is judged by its own objective.
-
-    Returns
-    -------
-    Certificate
-        Its range under every causal model, and under every one that is counterfactually stable; the guaranteed gain,
-        the breakdown point, and a verdict; what is left with hidden causes, and if luck is related over time.
-
-    Examples
-    --------
-    >>> import tether
-    >>> case = tether.cases.epidemic()
-    >>> cf = tether.counterfactual(case.mdp, case.path)
-    >>> tether.certify(cf, "random").verdict
-    'holds'
-    >>> print(tether.certify(cf, "observed"))
-    Every causal model that agrees with the model and the episode gives the observed return.
-    >>> tether.certify(cf, "random", objective=tether.reach("over")).verdict
-    'holds'
-    """
-    if isinstance(cf, TypedRecord):
-        raise QueryError(
-            Problem(
-                "tether.certify is about one model, and this episode has several hidden types",
-                fix="cf.plan().certify(), or for one type tether.certify(cf.by_type['a name'], policy)",
-            )
-        )
+    """What holds for a plan or policy under every causal model of an episode; see `tether.certify`."""
     if isinstance(policy, PlanRecord | LimitedPlanRecord):
         if objective is not None or minimise:
             raise QueryError("a plan is judged by its own objective: leave out objective= and minimise=")

@@ -25,10 +25,14 @@ from tether.conditioning.model_sets import (
     left_with_hidden_causes,
     model_set,
 )
+from tether.errors import QueryError
 from tether.evaluation.typed_following import TypeFollowed
 from tether.model.properties import Property
+from tether.plan.best_values import observed_value
+from tether.plan.objective import asked
 from tether.plan.policy import shares_of_pairs
 from tether.plan.typed_plan import TypedPlanRecord
+from tether.plan.typed_record import TypedRecord
 
 __all__ = ["TypedCertificate", "typed_certificate"]
 
@@ -136,37 +140,66 @@ class TypedCertificate(Tabular, Displayed):
 
 def typed_certificate(plan: TypedPlanRecord, gamma: float = 1.0, practice: Any = None) -> TypedCertificate:
     """The certificate of a plan; ``practice`` says how often each action is usually taken, of whatever type one is."""
+    followed = [TypeFollowed.of_plan(model_set(one, "nothing"), plan) for one in plan.cf.by_type.values()]
+    values = plan.value, plan.observed_value
+    return _certified(plan.cf, followed, values, plan.objective, plan.minimise, gamma, practice)
+
+
+def certify_typed(
+    cf: TypedRecord, policy: Any, gamma: float, practice: Any, objective: Property | None, minimise: bool
+) -> TypedCertificate:
+    """The certificate of a plan, or of a policy of the state that does not see the type; see `tether.certify`."""
+    if isinstance(policy, TypedPlanRecord):
+        if objective is not None or minimise:
+            raise QueryError("a plan is judged by its own objective: leave out objective= and minimise=")
+        return typed_certificate(policy, gamma, practice)
+    worlds = list(cf.by_type.values())
+    followed = [TypeFollowed.of_policy(model_set(one, "nothing"), policy, objective, minimise) for one in worlds]
+    value = float(cf.shares @ [one.value for one in followed])
+    observed = float(cf.shares @ [observed_value(asked(one, objective, minimise)) for one in worlds])
+    return _certified(cf, followed, (value, observed), objective, minimise, gamma, practice)
+
+
+def _certified(
+    cf: TypedRecord,
+    followed: list[TypeFollowed],
+    values: tuple[float, float],
+    objective: Property | None,
+    minimise: bool,
+    gamma: float,
+    practice: Any,
+) -> TypedCertificate:
+    """The certificate of what was followed for each type; ``values`` are its own and that of what was done."""
     from tether.core.extremes import undoing_strengths
 
-    gamma, sign, shares = check_gamma(gamma), plan.sign, plan.cf.shares
-    worlds = list(plan.cf.by_type.values())
-    usual = plan.cf.types.usual if practice is None else None
+    gamma, sign, shares, observed = check_gamma(gamma), -1.0 if minimise else 1.0, cf.shares, values[1]
+    worlds = list(cf.by_type.values())
+    usual = cf.types.usual if practice is None else None
     taken = [shares_of_pairs(one.mdp, practice) if usual is None else usual for one in worlds]
-    followed = [TypeFollowed(model_set(one, "nothing"), plan) for one in worlds]
 
     def extremes(strength: float, side: float) -> Floats:
         return np.array([one.extreme(strength, own, side) for one, own in zip(followed, taken, strict=True)])
 
-    level = sign * plan.observed_value + 1e-12 * max(1.0, abs(plan.observed_value))
+    level = sign * observed + 1e-12 * max(1.0, abs(observed))
 
     def above(_: Ints, strengths: Floats) -> Floats:
         return np.array([sign * float(shares @ extremes(float(one), sign)) - level for one in strengths])
 
     ends = np.stack([extremes(1.0, sign), extremes(1.0, -sign)])
     wide = ends if gamma == 1.0 else np.stack([extremes(gamma, sign), extremes(gamma, -sign)])
-    least, most = np.array([one.related(plan.observed_value) for one in followed]).T @ shares
+    least, most = np.array([one.related(observed) for one in followed]).T @ shares
     return TypedCertificate(
         nothing=(float(ends[0] @ shares), float(ends[1] @ shares)),
         worst=float(wide[0] @ shares),
         best=float(wide[1] @ shares),
         gamma=gamma,
         gamma_star=float(undoing_strengths(above, 1)[0]),
-        related=(float(most), float(least)) if plan.minimise else (float(least), float(most)),
-        value=plan.value,
-        observed_value=plan.observed_value,
-        by_type={name: (float(low), float(high)) for name, (low, high) in zip(plan.cf.possible, ends.T, strict=True)},
-        objective=plan.objective,
-        minimise=plan.minimise,
+        related=(float(most), float(least)) if minimise else (float(least), float(most)),
+        value=values[0],
+        observed_value=observed,
+        by_type={name: (float(low), float(high)) for name, (low, high) in zip(cf.possible, ends.T, strict=True)},
+        objective=objective,
+        minimise=minimise,
         practice_assumed=usual is None and is_practice_assumed(worlds[0].mdp, practice),
     )
 

@@ -249,7 +249,8 @@ class TetherRecord:
             self.objective,
             self.minimise,
             self.advisable,
-            **measured,
+            measured.get("about_episode"),
+            measured.get("std"),
         )
         self._kept.sweeps.append(table)
         return table

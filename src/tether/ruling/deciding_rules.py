@@ -17,7 +17,7 @@ from tether._foundation.rounding import rounding_of
 from tether.errors import Problem, QueryError
 from tether.learning.learn import relearned
 from tether.logs.batches import open_log
-from tether.logs.fingerprint import digest_of_model
+from tether.logs.fingerprint import digest_of_model, digest_of_values
 from tether.mdp import MDP
 from tether.model.names import name_list
 from tether.model.properties import make_property
@@ -226,6 +226,14 @@ class RuleRun:
             for number, (rules, gain) in enumerate(zip(several, gains, strict=True))
         ]
 
+    def _digest(self, several: Sequence[Sequence[Candidate]]) -> str:
+        """A digest of what is asked, as it is decided: which states count, and what the rules change."""
+        decided = None if self.world.objective is None else self.world.objective.on(self.world.mdp)
+        asked = [] if decided is None else [decided.ended, decided.holds]
+        asked += [] if self.world.bad is None else [self.world.bad]
+        ruled = [array for rules in several for one in rules for array in (one.states, one.to)]
+        return digest_of_values(array.tobytes() for array in (*asked, *ruled))
+
     def _replay(self, work: RuleWork, several: Sequence[Sequence[Candidate]], name: str) -> BatchNumbers:
         """Replay every batch of the log: here, by workers, or on a cluster; in a directory what was done is kept."""
         from tether.auditing.cluster import Cluster
@@ -244,6 +252,7 @@ class RuleRun:
             return BatchNumbers.joined([done[number] for number in sorted(done)])
         words = [[f"{one.condition}: {one.edit}" for one in rules] for rules in several]
         question = {**self.settings, "rules": words, "with all ranges": [one.is_whole for one in work.rules]}
+        question["digest"] = self._digest(several)  # of what the words do not say
         digest = log.digest() if self.selection is None else self.selection.digest(log)
         about = {"model": digest_of_model(mdp), "log": digest, "question": question}
         with open_directory(self.out / f"replays-{name}", about, fresh=self.fresh) as directory:
