@@ -221,7 +221,7 @@ def best_for_anyone_in_words(explanation: Explanation) -> str:
     >>> grid = tether.cases.grid_world()
     >>> sentence = best_for_anyone_in_words(tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=1).explain())
     >>> print(sentence.partition(", would ")[2])
-    have led to: danger: under 1 %; goal: 99 %; still under way: under 1 %; an expected return of 548.1.
+    have led to: danger: under 1 %; goal: 99 %; still under way: 1 %; an expected return of 548.1.
     """
     plan = explanation.plan
     if explanation.optimal.changed is not None and not explanation.optimal.changed.any():
