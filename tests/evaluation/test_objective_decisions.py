@@ -90,7 +90,7 @@ def test_decisions_in_words():
         "better."
     )
     assert averted.startswith("The outcome, danger is reached, could best have been averted at step 1")
-    assert nothing == "Until then as it was, nothing done from step 3 on could have changed the outcome."
+    assert nothing == "From the observed state at step 3 on, nothing done could have changed the outcome."
     same = cf.decisions()
     for row, other in zip(found.rows, same.rows, strict=True):
         assert row.necessity == pytest.approx(other.necessity)

@@ -106,12 +106,6 @@ def explain(
             "--features": features,
             "--export": export,
             "--draws": draws,
-            "--subject-to": limits.subject_to,
-            "--only": limits.only,
-            "--never": limits.never,
-            "--cost": limits.cost,
-            "--horizon": episode.horizon,
-            "--then": episode.then != "best",
         }
         explain_types(episode, limits, types, prior_of_types, certificate, as_json, refused)
         return

@@ -9,11 +9,17 @@ import click
 from tether.cli.doing import LIMITS, READING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tether.cli.options import Episode, PlanOptions
     from tether.explanation.typed_explanation import TypedExplanation
     from tether.model.several_types import Types
+    from tether.objects.types_object import TypedPlan
 
-__all__ = ["about_types", "explain_types", "first_of", "opened_types", "shares_of", "sources_of"]
+__all__ = [
+    "about_types", "explain_types", "first_of", "opened_types", "path_about_types", "report_types", "shares_of",
+    "sources_of",
+]  # fmt: skip
 
 
 def sources_of(_ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -63,12 +69,65 @@ def explain_types(
 ) -> None:
     """Print the best plan for somebody who does not see the type."""
     from tether.cli.json_output import print_json
-    from tether.cli.screen import progress
     from tether.explanation.typed_explanation import typed_data
+
+    plan, source = planned_for_types(episode, limits, types, prior, refused)
+    explanation = plan.explain(certificate=certificate)
+    if as_json:
+        print_json("explain", model=episode.model, path=source, **typed_data(explanation))
+        return
+    _print(explanation)
+
+
+def report_types(
+    episode: Episode,
+    limits: PlanOptions,
+    output: Path,
+    title: str | None,
+    certificate: bool,
+    as_json: bool,
+    refused: dict[str, Any],
+) -> None:
+    """Write the page of the best plan for somebody who does not see the type."""
+    from tether.cli.json_output import print_json
+    from tether.cli.screen import put
+    from tether.explanation.typed_explanation import explain_typed, typed_data
+
+    plan, source = planned_for_types(episode, limits, {}, None, refused)
+    plan.report(output, title=title, certificate=certificate)
+    size = output.stat().st_size
+    if as_json:
+        data = typed_data(explain_typed(plan, certificate))
+        print_json("report", model=episode.model, path=source, **data, file=str(output), bytes=size)
+    else:
+        limit = "no tether" if plan.k > plan.cf.T else f"k = {plan.k}"
+        put(f"{limit}, m = {plan.m}. Written to {output} ({size / 1000:.0f} kB).")
+
+
+def planned_for_types(
+    episode: Episode,
+    limits: PlanOptions,
+    types: dict[str, str],
+    prior: dict[str, float] | None,
+    refused: dict[str, Any],
+) -> tuple[TypedPlan, str]:
+    """The best plan for somebody who does not see the type, and what names the episode.
+
+    ``refused`` are options that only one model has.
+    """
+    from tether.cli.screen import progress
     from tether.io import open_path
     from tether.objects.counterfactual_object import counterfactual
 
-    given = [name for name, value in refused.items() if value]
+    only_one_model = {
+        "--subject-to": limits.subject_to,
+        "--only": limits.only,
+        "--never": limits.never,
+        "--cost": limits.cost,
+        "--horizon": episode.horizon,
+        "--then": episode.then != "best",
+    }
+    given = [name for name, value in (refused | only_one_model).items() if value]
     if given:
         raise click.UsageError(f"{given[0]} is not for types: leave it out.")
     source = path_about_types(episode, types)
@@ -78,12 +137,7 @@ def explain_types(
         path = open_path(source, first_of(opened), **episode.reading_path)
         say("planning", LIMITS)
         about = {"rule": limits.rule, "influence": limits.influence, **limits.judging}
-        plan = counterfactual(opened, path).plan(limits.k, limits.m, **about)
-        explanation = plan.explain(certificate=certificate)
-    if as_json:
-        print_json("explain", model=episode.model, path=source, **typed_data(explanation))
-        return
-    _print(explanation)
+        return counterfactual(opened, path).plan(limits.k, limits.m, **about), source
 
 
 def path_about_types(episode: Episode, types: dict[str, str]) -> str:

@@ -121,7 +121,7 @@ class Decisions(Tabular):
     >>> decisions
     <Decisions: 10 steps, 80 actions, outcome 'died'>
     >>> print(decisions.sentences(str)[-1])
-    Until then as it was, nothing done from step 3 on could have changed the outcome.
+    From the observed state at step 3 on, nothing done could have changed the outcome.
     """
 
     cf: CounterfactualRecord

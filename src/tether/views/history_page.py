@@ -60,6 +60,7 @@ def typed_contents(plan: TypedPlanRecord, certificate: bool) -> dict[str, Any]:
         "sentences": explanation.sentences(shown),
         "types": drawing(inline_svg(shares.plot(), "types", caption)),
         "caption": caption,
+        "unseen": cf.types.own_practice is None,
         "steps": _steps(explanation, of_types),
         "decisions": _decisions(plan),
         "settings": [
