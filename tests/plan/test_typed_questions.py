@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from effort import tries
 from scipy.optimize import linprog
-from test_hidden_types import typed
+from test_hidden_types import by_beliefs, typed
 
 import tether
 
@@ -394,3 +394,45 @@ def test_an_audit_has_the_plans_of_its_episodes_and_lists_the_impossible_ones():
     assert "no type can go from" in found.broken["x"]
     with pytest.raises(tether.PathError, match="no type can go"):
         tether.audit(tether.Types({"any": mdp}, {"any": 1.0}), {"x": tether.Path(["t", "s"], ["go"])}, strict=True)
+
+
+def test_where_those_who_acted_saw_the_type_what_they_did_says_something_of_it(tmp_path):
+    """Against Bayes' rule by hand, and back from a directory; a review is then asked of each type."""
+    types, path = typed(4, 2, 3)
+    practice = {
+        "z0": {s: {0: 0.9, 1: 0.1} for s in range(3)},
+        "z1": {0: 1, 1: {0: 0.2, 1: 0.8}, 2: {0: 0.5, 1: 0.5}},
+    }
+    seen = tether.Types(types.models, types.prior(None), practice=practice)
+    path = tether.Path(path.states, [1 if s == 0 else a for s, a in zip(path.states, path.actions, strict=False)])
+    weights = dict(seen.prior(None))
+    for s, a, j in zip(path.states, path.actions, path.states[1:], strict=False):
+        for name, mdp in seen.models.items():
+            done = practice[name][s]
+            weights[name] *= done.get(a, 0.0) if isinstance(done, dict) else float(done == a)
+            weights[name] *= dict(zip(*mdp.row(s, a), strict=True))[j]
+    cf, plain = tether.counterfactual(seen, path), tether.counterfactual(types, path)
+    assert cf.posterior == pytest.approx({name: one / sum(weights.values()) for name, one in weights.items()})
+    assert cf.posterior != pytest.approx(plain.posterior, abs=1e-3)
+    for name in seen.models:  # the world of each type is the same
+        assert cf.by_type[name].plan(4, 2).value == plain.by_type[name].plan(4, 2).value
+    mean = sum(cf.posterior[z] * value for z, value in cf.plan(m=2).values.items())
+    assert cf.plan(m=2).value == pytest.approx(mean) == pytest.approx(by_beliefs(cf, 2))
+    assert not cf.plan(m=1).certify().practice_assumed
+    alone = [tether.certify(cf.by_type[z], "random", gamma=2.0, practice=practice[z]).worst for z in practice]
+    assert tether.certify(cf, "random", gamma=2.0).worst == pytest.approx(float(cf.shares @ alone))
+    with pytest.raises(tether.QueryError, match="review one type"):
+        cf.review()
+    assert cf.plan().explain().review is None
+    cf.plan().report(tmp_path / "page.html")
+    assert "saw the type: outcomes count, and what was done" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    seen.save(tmp_path / "types")
+    again = tether.counterfactual(tether.io.read_types(tmp_path / "types"), path)
+    assert again.posterior == cf.posterior
+    for wrong, why in (
+        ({"z0": practice["z0"]}, "practice must name the types"),
+        ({**practice, "z1": {0: 1}}, "says nothing of state 1"),
+        ({**practice, "z1": {**practice["z1"], 2: {0: 0.7}}}, "that add up to 1"),
+    ):
+        with pytest.raises(tether.QueryError, match=why):
+            tether.Types(types.models, types.prior(None), practice=wrong)

@@ -174,8 +174,11 @@ def _certified(
 
     gamma, sign, shares, observed = check_gamma(gamma), -1.0 if minimise else 1.0, cf.shares, values[1]
     worlds = list(cf.by_type.values())
-    usual = cf.types.usual if practice is None else None
-    taken = [shares_of_pairs(one.mdp, practice) if usual is None else usual for one in worlds]
+    usual, own = (cf.types.usual, cf.types.own_practice) if practice is None else (None, None)
+    if own is not None:
+        taken = [own[name] for name in cf.possible]
+    else:
+        taken = [shares_of_pairs(one.mdp, practice) if usual is None else usual for one in worlds]
 
     def extremes(strength: float, side: float) -> Floats:
         return np.array([one.extreme(strength, own, side) for one, own in zip(followed, taken, strict=True)])
@@ -200,7 +203,7 @@ def _certified(
         by_type={name: (float(low), float(high)) for name, (low, high) in zip(cf.possible, ends.T, strict=True)},
         objective=objective,
         minimise=minimise,
-        practice_assumed=usual is None and is_practice_assumed(worlds[0].mdp, practice),
+        practice_assumed=usual is None and own is None and is_practice_assumed(worlds[0].mdp, practice),
     )
 
 

@@ -10,9 +10,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tether._foundation.arrow import Tabular, name_array
 from tether._foundation.markup import Displayed, html_table, paragraphs
-from tether._foundation.words import counted, number, percent
+from tether._foundation.words import counted, number, percent, shown
+from tether.evaluation.outcomes import outcome_of
+from tether.observation.changes import nothing_to_change
 
 if TYPE_CHECKING:
     import pyarrow
@@ -95,10 +99,26 @@ class HistoryExplanation(Tabular, Displayed):
         plan = self.plan
         if plan.gain == 0.0:
             return ""
-        shown = number if plan.objective is None else percent
+        text = number if plan.objective is None else percent
         what = "The expected return" if plan.objective is None else f"The chance that {plan.objective.in_words}"
-        each = f": {', '.join(f'{shown(one)} for {name}' for name, one in by_type.items())}" if by_type else ""
-        return f"{what} is then {shown(plan.value)} instead of {shown(plan.observed_value)}{each}."
+        each = f": {', '.join(f'{text(one)} for {name}' for name, one in by_type.items())}" if by_type else ""
+        return f"{what} is then {text(plan.value)} instead of {text(plan.observed_value)}{each}."
+
+    def happened(self, step: HistoryStep) -> tuple[str, str]:
+        """What was observed and done at a step, as text; after the end how it ended, and nothing."""
+        return self._as_text(step.state, step.action)
+
+    def plans(self, step: HistoryStep) -> tuple[str, str]:
+        """Where the plan is most likely at a step, and what it does there, as text; after an end nothing."""
+        return self._as_text(step.planned_state, step.planned)
+
+    def _as_text(self, state: Any, action: Any) -> tuple[str, str]:
+        mdp = self._mdp
+        place = mdp.state_index(state)
+        if not nothing_to_change(mdp.form, np.array([place]), -1)[0]:
+            return shown(state), shown(action)
+        ending = outcome_of(mdp, place)
+        return shown(state if ending is None else ending.name), ""
 
     def _columns(self, mdp: ModelRecord) -> dict[str, Any]:
         """The fields of the steps, each as a column."""
@@ -127,8 +147,6 @@ class HistoryExplanation(Tabular, Displayed):
         return f"<{type(self).__name__}: {about}>"
 
     def _repr_html_(self) -> str:
-        rows = [
-            (one.t, one.state, one.action, one.planned_state, one.planned, f"{one.changed:.2f}") for one in self.steps
-        ]
+        rows = [(one.t, *self.happened(one), *self.plans(one), f"{one.changed:.2f}") for one in self.steps]
         head = ("t", "observed", "did", "plan is in", "plan does", "changed")
         return paragraphs(self.sentences(str)) + html_table(head, rows)

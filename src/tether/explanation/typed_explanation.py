@@ -97,8 +97,9 @@ class TypedExplanation(HistoryExplanation):
 
     @cached_property
     def review(self) -> TypedReview | None:
-        """What could be known at the time; None with more than two types: then a review takes longer than the plan."""
-        if len(self.plan.cf.types.models) > 2:
+        """What could be known at the time; None if those who acted saw the type, and with more than two types."""
+        types = self.plan.cf.types
+        if len(types.models) > 2 or types.own_practice is not None:
             return None
         return review_typed(self.plan.cf, self.plan.objective, self.plan.minimise)
 

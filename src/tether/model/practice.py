@@ -130,6 +130,18 @@ class Practice(Tabular):
             better = np.where(sd > 0, ndtr(mean / sd), np.where(mean == 0, 0.5, mean > 0))
         return mean, sd, better
 
+    @cached_property
+    def unpooled(self) -> tuple[Floats, Floats]:
+        """The advantage of each pair as the log has it, and how far chance puts the mean of its own row off (sd).
+
+        For sums over many pairs, in which chance averages out: their advantages, each drawn towards 0, would add up to
+        too little if the effects of an action are alike in many states.
+        """
+        costs, unsure = reward_differences(self.mdp.form, self.counts, self._log)
+        mean, _ = advantages_of(self.counts, self.values, 1.0, costs, unsure)
+        variance = self.values.variance[self.counts.pair_state]
+        return mean, np.sqrt(variance / (self.counts.of_pair + 1.0) + unsure)
+
     @property
     def policy(self) -> Mapping[Any, Mapping[Any, float]]:
         """The share of each action in each state, as `MDP.evaluate` and `CounterfactualMDP.evaluate` take it."""

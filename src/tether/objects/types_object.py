@@ -34,10 +34,10 @@ class TypedPlan(TypedPlanRecord, HistoryPlan):
         """The worst and the best value over every causal model of each type: Σ_z ρ_z·(that of type z).
 
         ``gamma`` and ``practice`` are those of `Plan.certify`: hidden causes come anew at each step, within each type,
-        and those who acted are taken not to have seen the type. Without ``practice`` it is the usual practice of the
-        log from which the types were learned (`tether.learn_types`); of other types every action counts as equally
-        frequent. Where only other causal models than Gumbel-max lead, the plan takes the observed action; if
-        that is not available, the worst (best) of all counts.
+        and those who acted are taken not to have seen the type. Without ``practice`` it is that of the types
+        (`tether.Types`), or the usual practice of the log from which they were learned; of other types every action
+        counts as equally frequent. Where only other causal models than Gumbel-max lead, the plan takes the observed
+        action; if that is not available, the worst (best) of all counts.
 
         Examples
         --------

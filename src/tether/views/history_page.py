@@ -60,6 +60,7 @@ def typed_contents(plan: TypedPlanRecord, certificate: bool) -> dict[str, Any]:
         "sentences": explanation.sentences(shown),
         "types": drawing(inline_svg(shares.plot(), "types", caption)),
         "caption": caption,
+        "unseen": cf.types.own_practice is None,
         "steps": _steps(explanation, of_types),
         "decisions": _decisions(plan),
         "settings": [
@@ -95,13 +96,11 @@ def _limits(plan: TypedPlanRecord | LimitedPlanRecord) -> tuple[str, str]:
 def _steps(explanation: HistoryExplanation, more: dict[str, list[str]]) -> dict[str, Any]:
     """The table of the steps; ``more`` has further columns."""
     columns = ("t", "observed", "did", "plan most likely in", "plan does", "changed with", *more)
-    rows = [
-        (
-            str(one.t), shown(one.state), shown(one.action), f"{shown(one.planned_state)} ({percent(one.chance)})",
-            shown(one.planned), percent(one.changed), *(column[i] for column in more.values()),
-        )
-        for i, one in enumerate(explanation.steps)
-    ]  # fmt: skip
+    rows = []
+    for i, one in enumerate(explanation.steps):
+        where, action = explanation.plans(one)
+        planned = f"{where} ({percent(one.chance)})", action, percent(one.changed)
+        rows.append((str(one.t), *explanation.happened(one), *planned, *(column[i] for column in more.values())))
     return {"title": "What happened, and what the plan does", "columns": columns, "rows": rows}
 
 
