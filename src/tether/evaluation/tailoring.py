@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, summed
 from tether._foundation.markup import html_table
 from tether._foundation.words import average
 from tether.conditioning.counterfactual_record import CounterfactualRecord
-from tether.core.chain import Chain, Link, summed
+from tether.core.chain import Chain, Link
 from tether.observation.changes import is_change
 from tether.plan.plan_record import PlanRecord
 
