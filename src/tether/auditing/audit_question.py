@@ -28,7 +28,7 @@ class Question:
     Attributes
     ----------
     k : int or None
-        The length of the tether; None: the shortest that is enough, episode by episode.
+        The length of the tether; None: the suggested one, episode by episode.
     m : int
     rule, influence
         What a tether is.

@@ -353,5 +353,5 @@ class AuditRecord:
         return f"<Audit: {counted(len(self), 'episode')}, {asked}; {found}>"
 
     def _limits(self) -> str:
-        k = "the shortest that is enough" if self.question["k"] is None else self.question["k"]
+        k = "suggested" if self.question["k"] is None else self.question["k"]
         return f"k = {k}, m = {self.question['m']}"

@@ -60,7 +60,7 @@ def report(
 ) -> None:
     """Write the answer as one HTML file, with figures.
 
-    The file needs no network and has no script. Without -k, the report is about the shortest tether that is enough.
+    The file needs no network and has no script. Without -k, the report is about the plan of `tether explain`.
 
     MODEL may be a directory with the models of several types: the page is then for somebody who does not see the type.
     """
