@@ -106,13 +106,16 @@ def test_a_model_without_rewards_is_refused(ward_log):
         for t in range(p.T)
     ]
     rows = dict(zip(("episode", "t", "state", "action", "next_state", "ward"), zip(*steps, strict=True), strict=True))
-    rule = tether.rule("worse", do="treat")
+    rule, message = (
+        tether.rule("worse", do="treat"),
+        r"all rewards of the model are 0.* the ends 'dead', 'well', as in ",
+    )
     for ask in (
         lambda: tether.rules(mdp, ward_log),
         lambda: tether.evaluate_rules(mdp, ward_log, rule),
         lambda: tether.compare(rows, "ward", mdp=mdp),
     ):
-        with pytest.raises(tether.QueryError, match=r"all rewards of the model are 0.*--objective 'avoid dead'"):
+        with pytest.raises(tether.QueryError, match=message):
             ask()
     assert "the probability of 'avoid dead' changes by" in str(
         tether.evaluate_rules(mdp, ward_log, rule, objective=tether.avoid("dead"))

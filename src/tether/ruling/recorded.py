@@ -222,7 +222,7 @@ def refuse_unrewarded(mdp: MDP, objective: Property | None) -> None:
         ends = [name for name in outcome_classes(mdp, np.arange(mdp.n_states))[0] if name]
         fix = "give rewards, a final reward, or ask for an outcome (objective)"
         if ends:
-            fix += f": --objective 'avoid {ends[0]}', tether.avoid({ends[0]!r}); ends: {name_list(ends)}"
+            fix += f": 'avoid' or 'reach' and one of the ends {name_list(ends)}, as in --objective 'avoid {ends[-1]}'"
         message = "all rewards of the model are 0, so whatever is done is worth the same"
         raise QueryError(Problem(message, fix=fix, argument="objective"))
 
