@@ -1,5 +1,5 @@
 # Two commands for users: `make demo` and `make test`. Each sets up all it needs, in .venv.
-# Also: `make coverage` (which lines the tests reach), `make docs` (the site), `make bench` (measurements), `make test-random` (new random examples), `make test-oldest` and `make test-newest` (other versions of the dependencies), `make fuzz` (damaged files), `make format`, `make clean`.
+# Also: `make coverage` (which lines the tests reach), `make docs` (the site), `make bench` (measurements), `make test-random` (new random examples), `make test-oldest` and `make test-newest` (other versions of the dependencies), `make test-storm` (compared with Storm), `make fuzz` (damaged files), `make format`, `make clean`.
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info)' 2>/dev/null && echo $$p && break; done)
@@ -14,7 +14,7 @@ CORES ?= $(shell $(RUN) -c 'import os; print(max(1, min(4, len(os.sched_getaffin
 # The tests that exercise the kernels: run once more with the JIT off, so that coverage sees inside them.
 KERNELS := tests/kernels tests/counterfactual/test_gumbel.py tests/influence/test_rules.py $(wildcard tests/plan/test_planning*.py) tests/plan/test_backward.py tests/plan/test_sweep.py tests/plan/test_uncertain.py
 
-.PHONY: demo test kernels lint types imports modules modules-of-tests unit coverage test-random test-oldest test-newest fuzz docs bench format clean
+.PHONY: demo test kernels lint types imports modules modules-of-tests unit coverage test-random test-oldest test-newest test-storm fuzz docs bench format clean
 
 demo: $(VENV)/installed
 	@$(RUN) -m tether.cli.demo
@@ -81,6 +81,14 @@ test-oldest test-newest: test-%:
 	@$(PYTHON) tests/oldest_versions.py > $(VENV)-$*/oldest.txt
 	@$(VENV)-$*/bin/python -m pip install --quiet --no-compile $(if $(findstring oldest,$*),--constraint $(VENV)-$*/oldest.txt) --editable ".[dev]"
 	@$(VENV)-$*/bin/python -m pytest $(TESTS) -rs -n $(CORES) --dist worksteal
+
+# Not part of `make test`, because Storm has no wheel for every system: what Storm itself answers, and reads, and writes. In an
+# environment of its own.
+STORM = $(shell grep -rl --include=*.py "stormpy" tests 2>/dev/null)
+test-storm:
+	@$(PYTHON) -m venv $(VENV)-storm
+	@$(VENV)-storm/bin/python -m pip install --quiet --no-compile --only-binary stormpy "stormpy>=2.0" --editable ".[dev]"
+	@$(VENV)-storm/bin/python -m pytest $(STORM) -rs -n $(CORES) --dist worksteal
 
 # Not part of `make test`: changes files of every format at random, for SECONDS seconds, and lists crashes, tracebacks and
 # answers that changed without a word. SEED is printed, and repeats a run.

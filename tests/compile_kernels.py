@@ -7,6 +7,8 @@ import numpy as np
 
 import tether
 from tether._kernels import parallel
+from tether.core.risk import chances
+from tether.evaluation.plan_risk import _replays
 
 
 def ask_everything(case: tether.cases.Case) -> None:
@@ -33,6 +35,12 @@ def ask_everything(case: tether.cases.Case) -> None:
     tether.counterfactual(types, case.path).plan(m=1)
 
 
+def rounded_returns() -> None:
+    """What is for plans with very many returns, on a small one."""
+    case = tether.cases.grid_world()
+    chances(_replays(tether.counterfactual(case.mdp, case.path).plan(6, 2)), most=0)
+
+
 def on_all_cores() -> None:
     """The forms of kernels for large models, on a small one."""
     parallel.LARGE = 1
@@ -45,4 +53,5 @@ def on_all_cores() -> None:
 
 if __name__ == "__main__":
     ask_everything(tether.cases.toy())
+    rounded_returns()
     on_all_cores()

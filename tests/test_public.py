@@ -67,7 +67,10 @@ PUBLIC = [
 
 RECORDS = sorted(name for name in vars(tether.records) if name[0].isalpha())
 
-CASES = ["Case", "IcuSepsisCase", "epidemic", "grid_world", "icu_sepsis", "sepsis", "toy", "twelve_states", "ward"]
+CASES = [
+    "Case", "IcuSepsisCase", "TypedCase", "epidemic", "grid_world", "hidden_diabetes", "icu_sepsis", "sepsis", "toy",
+    "twelve_states", "ward",
+]  # fmt: skip
 
 
 def test_the_public_names():

@@ -19,7 +19,7 @@ from .errors import ModelError as ModelError
 from .errors import PathError as PathError
 from .errors import QueryError as QueryError
 from .errors import TetherError as TetherError
-from .evaluation.certificate import certify as certify
+from .evaluation.certifying import certify as certify
 from .evaluation.panel import compare_mechanisms as compare_mechanisms
 from .explanation.mistakes import review as review
 from .influence.one_step import effective as effective

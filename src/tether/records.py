@@ -36,6 +36,7 @@ from tether.explanation.decisions import Decision as Decision
 from tether.explanation.decisions import Decisions as Decisions
 from tether.explanation.evidence import Evidence as Evidence
 from tether.explanation.explain import Explanation as Explanation
+from tether.explanation.history_explanation import HistoryStep as HistoryStep
 from tether.explanation.limited_explanation import LimitedExplanation as LimitedExplanation
 from tether.explanation.limited_explanation import LimitedStep as LimitedStep
 from tether.explanation.mistakes import Review as Review

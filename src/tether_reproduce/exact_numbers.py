@@ -15,11 +15,13 @@ from tether.conditioning.model_sets import Assumption
 from tether_reproduce.causal_sets import OUR_PLANS, limits_free, robust_grid
 from tether_reproduce.few_changes import CHECKED, improvements, outcomes
 from tether_reproduce.findings import Expected, expected
+from tether_reproduce.hidden_diabetes import by_states
 from tether_reproduce.lake_and_aircraft import aircraft, frozen_lake
 from tether_reproduce.off_policy import redraw, released_world
 from tether_reproduce.sepsis_cases import component, load_table
 from tether_reproduce.small_cases import toy_section
 from tether_reproduce.sweep_tables import first_improvement, sweeps
+from tether_reproduce.types_of_patients import ADVISERS, advise
 
 __all__ = ["check"]
 
@@ -37,7 +39,7 @@ _GRIDS: tuple[tuple[float, str, tuple[Assumption, ...]], ...] = (
 def check(sepsis_table: str | Path | None = None, *, every_section: bool = False) -> list[str]:
     """Which of the exact numbers have changed: one sentence each, none if all are the same.
 
-    With ``every_section`` also the numbers of few_changes and off_policy, which take some seconds.
+    With ``every_section`` also the numbers of few_changes, off_policy and hidden_diabetes, which take some seconds.
 
     Examples
     --------
@@ -47,7 +49,7 @@ def check(sepsis_table: str | Path | None = None, *, every_section: bool = False
     """
     numbers = chain(toy_classes(), grid_numbers(), epidemic_numbers(), sepsis_numbers(), robust_numbers())
     if every_section:
-        numbers = chain(numbers, few_changes_numbers(), off_policy_numbers())
+        numbers = chain(numbers, few_changes_numbers(), off_policy_numbers(), hidden_numbers())
     if sepsis_table is not None:
         numbers = chain(numbers, table_numbers(load_table(sepsis_table)))
     return moved(numbers)
@@ -152,6 +154,16 @@ def few_changes_numbers() -> Numbers:
         yield what, values.mean(axis=0)
         if f"{what}, percent" in expected():
             yield f"{what}, percent", improvements(values)
+
+
+def hidden_numbers() -> Numbers:
+    """For 40 patients: in how many the advised change is that of one who knows; gains promised, true, and of one who knows."""
+    advised = advise(*by_states(), 40, 0, 1)
+    for name in ADVISERS:
+        yield f"Hidden diabetes, one change, {name}, right", [sum(one.is_right(name) for one in advised)]
+        promised, true = ([getattr(one, what)[name] for one in advised] for what in ("promised", "true"))
+        known = [one.known for one in advised]
+        yield f"Hidden diabetes, one change, {name}, gains", [float(np.mean(one)) for one in (promised, true, known)]
 
 
 def off_policy_numbers() -> Numbers:

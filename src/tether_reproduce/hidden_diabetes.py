@@ -15,6 +15,7 @@ import numpy as np
 
 import tether
 from tether.cases import sepsis
+from tether.cases.hidden_diabetes import split_by_diabetes
 from tether.cases.sepsis import most_likely_reward, state_reward
 from tether.views.figures import plot_lines
 from tether_reproduce.causal_sets import robust_sepsis
@@ -22,14 +23,15 @@ from tether_reproduce.draws import Floats, Ints
 from tether_reproduce.findings import Comparison, Figure, Section, Table, published
 from tether_reproduce.types_of_patients import (
     Beside,
+    advise,
     compare_policies,
     first_states,
     one_change_table,
+    several_changes_table,
     shares_table,
-    types_of,
 )
 
-__all__ = ["hidden_section", "mixed_model", "one_change_by_states"]
+__all__ = ["by_states", "hidden_section", "mixed_model"]
 
 _SHARE = (0.8, 0.2)
 _T = 10
@@ -37,6 +39,11 @@ _START = 777
 _SEED = 1
 _NOISE = {"optimal": 0.0, "suboptimal": 0.5}
 _MORE = 8
+_PATIENTS = 40
+"""Patients of both kinds who are advised single changes; three times as many two changes."""
+
+_OTHERS = 2025
+"""The seed of those with the paper's rewards; with rewards of states it is 0."""
 
 
 def mixed_model(full: tether.MDP) -> tether.MDP:
@@ -51,15 +58,14 @@ def mixed_model(full: tether.MDP) -> tether.MDP:
     return mdp.with_names(states=[tuple(label)[1:] for label in full.states[:half]], actions=full.actions)
 
 
-def one_change_by_states(n: int = 40) -> Table:
-    """One change for other patients, with rewards of states: here the posterior is right in 39 of 40."""
+def by_states() -> tuple[tether.MDP, tether.MDP, tether.Types]:
+    """The model that knows, the mixed model and the types, all with rewards of states."""
     full, mixed, reward = robust_sepsis().mdp, mixed_model(sepsis().mdp), state_reward()
     form, half = mixed.form, mixed.n_states
     s, a = np.divmod(np.repeat(np.arange(mixed.n_pairs), np.diff(form.row_start)), mixed.n_actions)
     mixed = tether.MDP.from_table(s, a, form.next_state, form.probability, reward[s])
     mixed = mixed.with_names(states=[tuple(label)[1:] for label in full.states[:half]], actions=full.actions)
-    mixed = mixed.with_objective(final_reward=reward[:half])
-    return one_change_table(full, mixed, types_of(full), n, seed=0, rewards="of states")
+    return full, mixed.with_objective(final_reward=reward[:half]), split_by_diabetes(full)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +101,7 @@ def hidden_section() -> Section:
     """Both observed paths: the value of the lifted policy for each k, between the two reference lines."""
     full = tether.cases.sepsis().mdp
     mixed = mixed_model(full)
-    types, starts = types_of(full), first_states(full)
+    types, starts = split_by_diabetes(full), first_states(full)
     figures, tables, text, comparisons, beside = [], [], [], [], {}
     ks = np.arange(1, _T + 2)
     for name in _NOISE:
@@ -123,7 +129,13 @@ def hidden_section() -> Section:
             f"other seeds, the conclusion {_other_seeds(full, mixed, name)}."
         )
         beside[name] = [_beside(full, mixed, types, _path(full, name, s, s)) for s in starts]
-    tables += [shares_table(beside), one_change_table(full, mixed, types), one_change_by_states()]
+    others = by_states()
+    tables += [
+        shares_table(beside),
+        one_change_table(advise(full, mixed, types, _PATIENTS, _OTHERS, 1)),
+        one_change_table(advise(*others, _PATIENTS, 0, 1), "of states"),
+        several_changes_table(advise(*others, 3 * _PATIENTS, 0, 2)),
+    ]
     text.append(_of_types(beside))
     text.append(
         "The paths are ours, drawn with a fixed seed. So the values cannot be compared with the published ones, but the "

@@ -7,39 +7,25 @@ of the patient, and goes on learning from what it meets (`tether.Types`, without
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 import tether
 from tether_reproduce.findings import Table
 
-__all__ = ["PATIENTS", "Beside", "compare_policies", "first_states", "one_change_table", "shares_table", "types_of"]
+__all__ = [
+    "ADVISERS", "PATIENTS", "Advised", "Beside", "advise", "compare_policies", "first_states", "one_change_table",
+    "patients", "several_changes_table", "shares_table",
+]  # fmt: skip
 
 PATIENTS = 60
 """How many starting states for each kind of path."""
 
-_SHARE = {"not diabetic": 0.8, "diabetic": 0.2}
 _SEED = 2025
 _NEAR = 0.01
 """Values count as equal within this part of what knowing gains."""
-
-
-def types_of(full: tether.MDP) -> tether.Types:
-    """The two populations as types over the 720 states without the diabetes flag."""
-    form, half = full.form, full.n_states // 2
-    names, models = [tuple(label)[1:] for label in full.states[:half]], {}
-    owner = np.repeat(np.arange(full.n_pairs), np.diff(form.row_start))
-    states, actions = owner // full.n_actions, owner % full.n_actions
-    for z, name in enumerate(_SHARE):
-        own = states // half == z
-        rows = states[own] % half, actions[own], form.next_state[own] % half, form.probability[own]
-        mdp = tether.MDP.from_table(*rows, form.rewards.values[owner[own]])
-        models[name] = mdp.with_names(states=names, actions=full.actions)
-        if full.final_reward is not None:
-            models[name] = models[name].with_objective(final_reward=full.final_reward[:half])
-    return tether.Types(models, prior=_SHARE)
 
 
 def first_states(full: tether.MDP, n: int = PATIENTS, seed: int = _SEED) -> list[int]:
@@ -114,40 +100,62 @@ def shares_table(found: dict[str, list[Beside]]) -> Table:
     return Table("In which share of the paths each claim holds", columns, tuple(rows))
 
 
-def one_change_table(
-    full: tether.MDP, mixed: tether.MDP, types: tether.Types, n: int = 40, seed: int = _SEED, rewards: str = "R(s, a)"
-) -> Table:
-    """One change for patients of both kinds: who advises what somebody who knows the type would?
+@dataclass(frozen=True, slots=True)
+class Advised:
+    """What is advised to one patient: promised and true gains by adviser, and the gain of one who knows the type."""
 
-    Patients are drawn by seed, diabetic with the prior's probability, with six steps of the optimal policy in which half
-    of the actions are random.
+    diabetic: bool
+    promised: dict[str, float]
+    true: dict[str, float]
+    known: float
+
+    def is_right(self, adviser: str) -> bool:
+        """Whether the advice is as good as that of one who knows."""
+        return abs(self.true[adviser] - self.known) <= 1e-9 * max(1.0, abs(self.known))
+
+
+ADVISERS = ("posterior over types", "mixed model")
+
+
+def patients(
+    full: tether.MDP, types: tether.Types, n: int, seed: int
+) -> Iterator[tuple[bool, tether.records.CounterfactualMDP, tether.Path]]:
+    """Patients of both kinds: who is diabetic, the world of one who knows it, and what was recorded.
+
+    They are drawn by seed, diabetic with the prior's probability, with six steps of the optimal policy in which half of
+    the actions are random.
     """
     rng, half = np.random.default_rng(seed), full.n_states // 2
     sick = [state - half for state in first_states(full, 200, seed)]
-    same = {"posterior over types": 0, "mixed model": 0}
-    promised, true, known = dict.fromkeys(same, 0.0), dict.fromkeys(same, 0.0), 0.0
     for i in range(n):
-        diabetic = bool(rng.random() < _SHARE["diabetic"])
+        diabetic = bool(rng.random() < types.prior(None)["diabetic"])
         start = int(rng.choice(sick)) + diabetic * half
         path = full.simulate("optimal", 6, start=full.states[start], rng=i, noise=0.5)
         seen = tether.Path([tuple(state)[1:] for state in path.states], path.actions)
-        knows = tether.counterfactual(full, path)
-        gains = {(row.t, row.action): row.gain or 0.0 for row in knows.decisions().rows}
-        best = max(gains.values())
-        known += best / n
-        advised: dict[str, list[Any]] = {
-            "posterior over types": list(tether.counterfactual(types, seen).decisions().rows),
-            "mixed model": list(tether.counterfactual(mixed, seen).decisions().rows),
-        }
-        for name, some in advised.items():
-            chosen = max(some, key=lambda row: row.gain or 0.0)
-            gain = gains[chosen.t, chosen.action] if (chosen.gain or 0.0) > 0.0 else 0.0
-            same[name] += abs(gain - best) <= 1e-9 * max(1.0, abs(best))
-            promised[name] += (chosen.gain or 0.0) / n
-            true[name] += gain / n
-    table = [
-        (name, f"{same[name]} of {n}", f"{promised[name]:,.1f}", f"{true[name]:,.1f}", f"{known:,.1f}") for name in same
-    ]
+        yield diabetic, tether.counterfactual(full, path), seen
+
+
+def advise(full: tether.MDP, mixed: tether.MDP, types: tether.Types, n: int, seed: int, m: int) -> list[Advised]:
+    """The best plan with at most m changes by each adviser, without a tether, for patients of both kinds."""
+    found = []
+    for diabetic, knows, seen in patients(full, types, n, seed):
+        best = knows.plan(knows.T + 1, m)
+        plan = tether.counterfactual(types, seen).plan(m=m)
+        plain = tether.counterfactual(mixed, seen).plan(knows.T + 1, m)
+        followed = knows.evaluate(plain.on(knows, lift=lambda state: tuple(state)[1:])).value
+        true = plan.values["diabetic" if diabetic else "not diabetic"], followed
+        gains = [value - best.observed_value for value in true]
+        promised = dict(zip(ADVISERS, (plan.gain, plain.gain), strict=True))
+        found.append(Advised(diabetic, promised, dict(zip(ADVISERS, gains, strict=True)), best.gain))
+    return found
+
+
+def one_change_table(found: list[Advised], rewards: str = "R(s, a)") -> Table:
+    """Who advises what somebody who knows the type would? One change for each patient."""
+    rows = []
+    for name in ADVISERS:
+        right = f"{sum(one.is_right(name) for one in found)} of {len(found)}"
+        rows.append((name, right, *(f"{mean:,.1f}" for mean in _means(found, name))))
     columns = (
         "advice by",
         "as good as the change of one who knows",
@@ -155,4 +163,20 @@ def one_change_table(
         "true gain",
         "gain of one who knows",
     )
-    return Table(f"One change for {n} patients of both kinds, rewards {rewards}", columns, tuple(table))
+    return Table(f"One change for {len(found)} patients of both kinds, rewards {rewards}", columns, tuple(rows))
+
+
+def several_changes_table(found: list[Advised], m: int = 2, rewards: str = "of states") -> Table:
+    """What is promised to all patients, and to the diabetic ones, and what is true."""
+    rows = []
+    for who, some in (("all", found), ("diabetic", [one for one in found if one.diabetic])):
+        for name in ADVISERS:
+            rows.append((f"{who} ({len(some)})", name, *(f"{mean:,.1f}" for mean in _means(some, name))))
+    columns = ("patients", "advice by", "promised gain", "true gain", "gain of one who knows")
+    return Table(f"At most {m} changes for {len(found)} patients, rewards {rewards}", columns, tuple(rows))
+
+
+def _means(found: list[Advised], name: str) -> tuple[float, float, float]:
+    """Promised gain, true gain, and the gain of one who knows, on average."""
+    promised, true = ([getattr(one, what)[name] for one in found] for what in ("promised", "true"))
+    return float(np.mean(promised)), float(np.mean(true)), float(np.mean([one.known for one in found]))

@@ -332,7 +332,7 @@ def test_a_log_whose_t_is_a_time_is_refused_as_a_whole(tmp_path):
 def test_what_is_asked_is_checked():
     mdp, log = walks(1)
     for wrong, words in [
-        ({"objective": "reach"}, "objective must be"),
+        ({"objective": "reach"}, "the objective 'reach' is none of"),
         ({"draws": 5, "minimise": True}, "leave draws out"),
         ({"policy": "optimal", "minimise": True}, "nothing to minimise"),
         ({"k": 0}, "k must be"),

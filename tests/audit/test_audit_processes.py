@@ -161,12 +161,12 @@ def test_a_process_that_is_killed_is_replaced(tmp_path, monkeypatch):
 
 
 def test_an_episode_that_kills_again_and_again_is_listed(tmp_path, monkeypatch):
-    monkeypatch.setattr(batches, "BATCH", 4)
-    log = [CALM] * 6 + [WILD] + [CALM] * 3
+    monkeypatch.setattr(batches, "BATCH", 2)
+    log = [CALM] * 3 + [WILD] + [CALM]
     policy = deadly(tmp_path / "marks", 1000)
     found = tether.audit(APART, log, policy=policy, workers=2, certify=False)
-    assert found.problems.to_pylist() == [{"episode": 6, "problem": workers._FATAL}]
-    rest = [i for i in range(len(log)) if i != 6]
+    assert found.problems.to_pylist() == [{"episode": 3, "problem": workers._FATAL}]
+    rest = [i for i in range(len(log)) if i != 3]
     expected = tether.audit(APART, log, policy=policy, workers=1, certify=False)
     assert found.table.take(rest).equals(expected.table.take(rest))
     monkeypatch.setattr(workers, "_MOST_FATAL", 0)

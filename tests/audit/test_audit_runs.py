@@ -176,6 +176,89 @@ def test_another_policy_never_gets_the_numbers_of_the_first(tmp_path, one, other
     assert again.table.equals(alone.table)
 
 
+def goes(action):
+    return lambda _state, asked: asked == action
+
+
+def beside(action):
+    return lambda _t, state: action if state < 8 else "down"
+
+
+def except_late(action):
+    return lambda t, _state, recorded: action if t > 2 else recorded
+
+
+def of_names(*states):
+    return lambda state: state in states
+
+
+def alike(limit):
+    return lambda _p, observed, q: bool(q[observed] > limit)
+
+
+ENDS = tuple(range(3, 15))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"never": goes("up")}, {"never": goes("right")}),
+        ({"only": goes("up")}, {"only": goes("right")}),
+        ({"only": {"step": 1}}, {"only": {"step": 2}}),
+        ({"never": {"state": of_names(1), "action": "up"}}, {"never": {"state": of_names(2), "action": "up"}}),
+        ({"cost": 0.12345678}, {"cost": 0.12345679}),
+        ({"cost": lambda _s, _a: 1.0}, {"cost": lambda _s, _a: 2.0}),
+        ({"then": beside("up"), "horizon": 12}, {"then": beside("right"), "horizon": 12}),
+        ({"objective": tether.reach(of_names(15))}, {"objective": tether.reach(of_names(6))}),
+        ({"objective": tether.reach((*ENDS, 15))}, {"objective": tether.reach((*ENDS, 2))}),
+        ({"k": None, "policy": except_late("up")}, {"k": None, "policy": except_late("right")}),
+        ({"influence": alike(0.3)}, {"influence": alike(0.6)}),
+        ({"influence": tether.tv(0.12345678)}, {"influence": tether.tv(0.12345679)}),
+    ],
+    ids=lambda given: next(iter(given)),
+)
+def test_another_question_never_gets_the_numbers_of_the_first(tmp_path, one, other):
+    """Neither functions nor rounded numbers hide that something else is asked."""
+    found = ask(tmp_path, workers=1, **one)
+    with pytest.raises(tether.FileError, match="another question was asked"):
+        ask(tmp_path, workers=1, **other)
+    assert ask(tmp_path, workers=1, **one).table.equals(found.table)
+
+
+def test_functions_of_a_module_are_compared_by_their_code_and_its_globals(tmp_path, monkeypatch):
+    import importlib
+    import sys
+
+    file = tmp_path / "near_enough.py"
+    monkeypatch.syspath_prepend(tmp_path)
+    found = []
+    for code in ("q[observed] > LIMIT", "q[observed] > LIMIT", "q[observed] >= LIMIT"):
+        for limit in (0.3, 0.6):
+            file.write_text(f"LIMIT = {limit}\ndef test(p, observed, q):\n    return bool({code})\n")
+            sys.modules.pop("near_enough", None)
+            importlib.invalidate_caches()
+            sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
+            module = importlib.import_module("near_enough")
+            sys.dont_write_bytecode = before
+            found.append(tether.InfluenceTest(module.test).digest)
+    monkeypatch.delitem(sys.modules, "near_enough")
+    assert found[:2] == found[2:4]
+    assert len(set(found)) == 4
+
+
+def test_a_policy_about_whole_records_is_not_gone_on_with(tmp_path):
+    class Asked:
+        def given(self, path):
+            return lambda t, _state: path.actions[t]
+
+        def __call__(self, _state):
+            return "up"
+
+    ask(tmp_path, k=None, policy=Asked(), workers=1)
+    with pytest.raises(tether.FileError, match="the whole record of an episode"):
+        ask(tmp_path, k=None, policy=Asked(), workers=1)
+
+
 def test_policies_are_compared_by_what_they_decide(tmp_path, monkeypatch):
     """A function and a mapping that decide the same are the same policy; one with too many decisions is never so."""
     options = {"k": None, "workers": 1}

@@ -131,8 +131,8 @@ def test_a_legend_tells_what_the_table_has():
         return " ".join(output.split())
 
     falls = told("-k", 6, "-m", 1, "--objective", "reach danger", "--minimise")
-    assert "gain: what the step takes from the chance that danger is reached, against what was observed." in falls
-    assert "gain: what the step adds to the return over what was observed." in told("-k", 6, "-m", 1)
+    assert "adds: what the step takes from the chance that danger is reached, against what was observed." in falls
+    assert "adds: what the step adds to the return over what was observed." in told("-k", 6, "-m", 1)
     nothing = told("-k", 1, "-m", 0)
     assert "* the action changes" not in nothing
     assert "elsewhere:" not in nothing

@@ -1,5 +1,6 @@
 """``tether explain`` for somebody whose type was never recorded."""
 
+import html
 from dataclasses import replace
 
 import pytest
@@ -92,3 +93,32 @@ def test_what_is_refused(clinic, options, why, monkeypatch):
     done = CliRunner().invoke(main, ["explain", *options])
     assert done.exit_code != 0
     assert why in " ".join((done.output + str(done.stderr)).split())
+
+
+def test_the_embedded_patient_whose_diabetes_was_never_recorded():
+    answer = json_of("explain", "case:hidden-diabetes", "-m", 2)
+    assert answer["posterior"] == {"not diabetic": 0.0, "diabetic": 1.0}
+    assert answer["value"] == pytest.approx(-3981.75, abs=0.01)
+    said = words("explain", "case:hidden-diabetes-unclear")
+    assert "What happened makes not diabetic 57 % likely; before it was 80 %." in said
+    for words_given, why in (
+        (["sweep", "case:hidden-diabetes"], "models of several hidden types"),
+        (["report", "case:hidden-diabetes", "--features", "glucose"], "--features is not for types"),
+        (["explain", "case:hidden-diabetes-nobody"], "has no path 'nobody'"),
+        (["explain", "case:hidden-diabetess"], "did you mean case:hidden-diabetes"),
+    ):
+        done = CliRunner().invoke(main, words_given)
+        assert done.exit_code != 0
+        assert why in " ".join((done.output + str(done.stderr) + str(done.exception)).split())
+
+
+def test_the_page_of_types_has_the_answer_of_the_terminal(clinic):
+    _, _, folder = clinic
+    told = json_of("explain", folder / "types", folder / "path.csv", "-m", 2)
+    written = json_of("report", folder / "types", folder / "path.csv", "-m", 2, "-o", folder / "page.html")
+    assert {**told, "command": 0, "file": 0, "bytes": 0} == {**written, "command": 0, "file": 0, "bytes": 0}
+    page = html.unescape((folder / "page.html").read_text(encoding="utf-8"))
+    assert told["sentences"][0] in " ".join(page.split())
+    assert "no tether, m = 2. Written to" in words(
+        "report", folder / "types", folder / "path.csv", "-m", 2, "-o", folder / "page.html"
+    )

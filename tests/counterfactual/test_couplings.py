@@ -5,6 +5,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from effort import tries
 from hypothesis import given
 from hypothesis import strategies as st
 from twins import (
@@ -116,7 +117,7 @@ def rows_with_tiny_probabilities(rng):
 @pytest.mark.parametrize("name", ["comonotone", "maximal"])
 def test_tiny_probabilities_are_not_lost_beside_large_ones(name):
     rng, wrong = np.random.default_rng(22), []
-    for _ in range(1500):
+    for _ in range(tries(500, 1500)):
         p, q, o = rows_with_tiny_probabilities(rng)
         mdp = two_rows(p, q)
         cf = condition(mdp, o, mechanism=name)

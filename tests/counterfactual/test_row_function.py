@@ -107,6 +107,30 @@ def test_a_function_is_a_mechanism():
     assert isinstance(own.mechanism, tether.Mechanism)
 
 
+def test_a_function_is_asked_once_for_rows_with_the_same_numbers(grid):
+    """Its answers are for numbers, wherever the outcomes are: they are those of asking always."""
+    asked = []
+
+    def noted(p, observed, q):
+        asked.append((grid.T, p.tobytes(), observed, q.tobytes()))
+        q *= tether.counterfactual_row(p, observed, q) > 0  # what it does to its arguments is its own affair
+        return q / q.sum()
+
+    found = tether.counterfactual(grid.mdp, grid.path, mechanism=noted)
+    rows = sum(layer.edits.pairs.size for layer in found.graph.layers[:-1])
+    assert len(set(asked)) <= len(asked) < rows / 2
+    for t in range(3):
+        for state in grid.mdp.states[:6]:
+            for action in grid.mdp.actions:
+                if (state, action) == (grid.path.states[t], grid.path.actions[t]) or state not in found.reachable(t):
+                    continue
+                gumbel = dict(zip(*tether.counterfactual(grid.mdp, grid.path).row(t, state, action), strict=True))
+                nominal = dict(zip(*grid.mdp.row(state, action), strict=True))
+                kept = {s: nominal[s] for s in gumbel}
+                expected = {s: chance / sum(kept.values()) for s, chance in kept.items()}
+                assert dict(zip(*found.row(t, state, action), strict=True)) == pytest.approx(expected)
+
+
 @pytest.mark.parametrize(
     ("function", "says"),
     [

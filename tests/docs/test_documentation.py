@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
+import tether
+
 ROOT = Path(__file__).parent.parent.parent
 COMMANDS = "```console\n$ "
 """How a block of commands begins; pages that have one run in test_documented_commands, commands and Python in turn."""
@@ -86,3 +88,12 @@ def test_a_session_must_print_what_it_says():
     run(Block(5, "assert x == 2\n"), "some.md", namespace)
     with pytest.raises(AssertionError, match="Expected"):
         run(Block(1, ">>> 1 + 1\n3\n"), "some.md", {})
+
+
+def test_one_version_is_cited_everywhere():
+    version = tether.__version__.removesuffix(".dev0")
+    cited = {"CITATION.cff": f"version: {version}\n"}
+    cited |= dict.fromkeys(("README.md", "docs/bibliography.md"), f"version = {{{version}}}")
+    for name, line in cited.items():
+        assert line in (ROOT / name).read_text(encoding="utf-8"), name
+    assert f"\n## {version} " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

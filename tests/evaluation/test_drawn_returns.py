@@ -38,7 +38,7 @@ def test_a_distribution_by_enumeration(question):
         for value, mass in zip(worth, chance, strict=True):
             total += min(mass, left) * value
             left = max(0.0, left - mass)
-        assert found.worst_mean(share) == pytest.approx(total / share, rel=1e-7, abs=1e-7)
+        assert found.cvar(share) == pytest.approx(total / share, rel=1e-7, abs=1e-7)
         at = min(int(np.searchsorted(below, share - 1e-9)), worth.size - 1)
         assert found.quantile(share) == pytest.approx(worth[at], abs=1e-6)
 
@@ -52,8 +52,8 @@ def test_a_distribution_by_hand():
         {"value": 20.0, "probability": 0.5, "at_most": 1.0},
     ]
     assert (found.quantile(0.2), found.quantile(0.21), found.quantile(1)) == (0.0, 10.0, 20.0)
-    assert found.worst_mean(0.4) == pytest.approx(5.0)
-    assert found.worst_mean(0.6, largest=True) == pytest.approx((0.5 * 20 + 0.1 * 10) / 0.6)
+    assert found.cvar(0.4) == pytest.approx(5.0)
+    assert found.cvar(0.6, largest=True) == pytest.approx((0.5 * 20 + 0.1 * 10) / 0.6)
     for wrong in (-0.1, 1.1, "half", float("nan")):
         with pytest.raises(tether.QueryError, match="share"):
             found.quantile(wrong)

@@ -335,7 +335,7 @@ def test_many_returns_are_rounded_outwards(monkeypatch):
 
     plan = planned(tether.cases.grid_world(), 6, 4)
     exact = plan.certify().related
-    monkeypatch.setattr(related, "MOST_RETURNS", 10)
+    monkeypatch.setattr(related, "MOST", 10)
     rounded = plan.certify().related
     assert rounded[0] <= exact[0] < exact[1] <= rounded[1]
     assert rounded == pytest.approx(exact, abs=30.0)
@@ -369,3 +369,46 @@ def test_hidden_causes_go_with_no_other_assumption():
     with pytest.raises(tether.QueryError, match=r"hidden causes .* go with assume='nothing' alone"):
         tether.robust(case.mdp, case.path, assume="stability", gamma=2)
     assert tether.robust(case.mdp, case.path, gamma=2).assume == "nothing"
+
+
+def test_where_nobody_knows_how_often_actions_are_taken_the_sentence_says_what_is_assumed():
+    plan = planned(tether.cases.epidemic(), 3, 1)
+    for found, assumed in ((plan.certify(), True), (plan.certify(practice="random"), False)):
+        assert found.practice_assumed is assumed
+        assert found.hidden_causes[0].endswith(
+            "if all actions are usually taken equally often." if assumed else "times."
+        )
+    seen = {("treat", "well"): 80, ("treat", "dead"): 20, ("wait", "well"): 40, ("wait", "dead"): 60}
+    log = [tether.Path(["sick", end], [did]) for (did, end), times in seen.items() for _ in range(times)]
+    learned = tether.learn(log).with_objective(final_reward={"well": 1.0})
+    assert not tether.counterfactual(learned, log[-1]).plan(m=1).certify().practice_assumed
+
+
+def test_the_usual_practice_of_types_is_that_of_all_their_logs():
+    models = {}
+    for name, times in (("frail", (10, 30, 10)), ("robust", (60, 20, 10))):
+        log = [
+            tether.Path(["sick", end], [did])
+            for did, n, dead in zip(("treat", "wait", "rest"), times, (0.1, 0.5, 0.8), strict=True)
+            for end, share in (("well", 1 - dead), ("dead", dead))
+            for _ in range(round(20 * n * share))
+        ]
+        models[name] = tether.learn(log).with_objective(final_reward={"well": 1.0})
+    types = tether.Types(models, {"frail": 0.5, "robust": 0.5})
+    plan = tether.counterfactual(types, tether.Path(["sick", "dead"], ["rest"])).plan(m=1)
+    usual = {"sick": {"treat": 70 / 140, "wait": 50 / 140, "rest": 20 / 140}}
+    assert types.usual[types.models["frail"].pair_index("sick", "treat")] == pytest.approx(0.5)
+    by_counts, given, even = (plan.certify(gamma=2.0, practice=one) for one in (None, usual, "random"))
+    assert not by_counts.practice_assumed
+    assert by_counts.worst == pytest.approx(given.worst, abs=1e-12)
+    assert by_counts.worst != pytest.approx(even.worst, abs=1e-3)
+    assert (
+        tether.Types({"frail": models["frail"], "any": plain_model(models["frail"])}, {"frail": 1.0, "any": 0.0}).usual
+        is None
+    )
+
+
+def plain_model(mdp):
+    """A model with the rows of another that was learned, as if they had been given."""
+    rows = [(s, a, j, p) for s in mdp.states for a in mdp.actions_in(s) for j, p in zip(*mdp.row(s, a), strict=True)]
+    return tether.MDP.from_table(*zip(*rows, strict=True), states=mdp.states, actions=mdp.actions)

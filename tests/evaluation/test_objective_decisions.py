@@ -90,7 +90,7 @@ def test_decisions_in_words():
         "better."
     )
     assert averted.startswith("The outcome, danger is reached, could best have been averted at t = 1")
-    assert nothing == "Nothing done at t ≥ 3 could have changed the outcome."
+    assert nothing == "From the observed state at t = 3 on, nothing done could have changed the outcome."
     same = cf.decisions()
     for row, other in zip(found.rows, same.rows, strict=True):
         assert row.necessity == pytest.approx(other.necessity)

@@ -1,6 +1,7 @@
 """Policies from outside: every form of one policy means the same, as enumeration says; and bad ones are refused."""
 
 import numpy as np
+import pandas
 import pyarrow as pa
 import pytest
 from enumerate import Law, assert_evaluates, assert_tailored, by_plan, by_table, hits_of, tables
@@ -245,6 +246,7 @@ REFUSED = {
         "t = 0: the policy names 'fly' in state 0; available are 'up', 'right', 'down', 'left'",
     ),
     "a list": (lambda s: ["up"], r"t = 0: the policy's answer in state 0 is an array of shape \(1,\).*4 probabilities"),
+    "names there are not": (["up"] * 15 + ["fly"], "the policy: the model has no action 'fly'"),
     "lists of different lengths": ([[0.5, 0.5], [1.0]], "cannot be read as an array"),
     "a table without actions": (pa.table({"state": [0]}), "needs the columns state and action; it has state"),
     "a table that repeats itself": (pa.table({"state": [0, 0], "action": ["up", "up"]}), "two rows for state 0"),
@@ -277,7 +279,7 @@ REFUSED = {
     "a name": ("greedy", "a policy by name is 'observed', 'optimal' or 'random', not 'greedy'"),
     "a list of actions": (
         ["up"] * 11,
-        r"got \(11,\) of type <U2",
+        r"got \(11,\) of type int64",
     ),
     "a number": (3, "not a int"),
     "an index too large": (LINE + 4, "t = 0: the policy has action index 4 in state 0; there are 0 … 3"),
@@ -289,7 +291,6 @@ REFUSED = {
     "no shape": (np.array(1), r"got \(\) of type int"),
     "four axes": (np.zeros((1, 1, 16, 4)), r"got \(1, 1, 16, 4\) of type float64"),
     "floats for indices": (LINE.astype(float), r"got \(16,\) of type float64"),
-    "labels": (np.array(["up"] * 16), r"got \(16,\) of type <U2"),
     "truth values": (np.ones((16, 4), dtype=bool), r"got \(16, 4\) of type bool"),
     "shares that do not sum": (SHARES / 2, r"not a distribution: 0.125, 0.125, 0.125, 0.125 \(sum 0.5, not 1\)"),
     "shares that are nothing": (SHARES * 0, "not a distribution"),
@@ -337,6 +338,9 @@ def test_policies_as_libraries_return_them(grid):
         lambda s: Tensor(np.array([LINE[s]])) and np.array([LINE[s]]),
         Agent(lambda s: (np.array(LINE[s]), None)),
         pa.table({"state": range(16), "action": [grid.mdp.actions[a] for a in LINE]}),
+        [grid.mdp.actions[a] for a in LINE],
+        np.array([[grid.mdp.actions[a] for a in LINE]] * grid.T),
+        pandas.Series({s: grid.mdp.actions[LINE[s]] for s in reversed(range(16))}),
     ):
         agree(grid.evaluate(policy), line)
 
@@ -348,6 +352,21 @@ def test_a_policy_of_the_recorded_action(grid):
     assert changed.value == pytest.approx(grid.what_if({2: "left"}).value)
     with pytest.raises(tether.QueryError, match="needs an observed episode"):
         grid.mdp.evaluate(lambda t, state, observed: observed, 5, start=0)
+
+
+def test_an_audit_of_a_policy_of_the_recorded_action(grid, tmp_path):
+    """It has no value for anyone: that would need a record. And nothing of it can be compared later."""
+
+    def policy(t, state, observed):
+        return "left" if t == 2 else observed
+
+    log = [grid.mdp.simulate("random", 4, start=0, rng=seed) for seed in range(4)]
+    table = tether.audit(grid.mdp, log, policy=policy, out=tmp_path / "audit", certify=False).table
+    alone = [tether.counterfactual(grid.mdp, path).evaluate(policy).value for path in log]
+    assert table["value"].to_pylist() == pytest.approx(alone)
+    assert table["model_value"].null_count == len(log)
+    with pytest.raises(tether.TetherError, match="looks at the recorded action"):
+        tether.audit(grid.mdp, log, policy=policy, out=tmp_path / "audit", certify=False)
 
 
 @pytest.mark.parametrize(("policy", "message"), REFUSED.values(), ids=REFUSED)

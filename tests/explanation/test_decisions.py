@@ -170,8 +170,9 @@ def test_what_is_said_of_the_sepsis_patient() -> None:
         "at the time.",
         "The outcome, died, could best have been averted at t = 0: vasopressors, and nothing else changed, would "
         "have averted it with a probability of 13 % (0 % to 40 % over every causal model, luck "
-        "unrelated over time; 0 % to 100 % if it may be related).",
-        "Nothing done at t ≥ 3 could have changed the outcome.",
+        "unrelated over time; 0 % to 100 % if it may be related). By what could be known at the time, it was worse "
+        "(expected return).",
+        "From the observed state at t = 3 on, nothing done could have changed the outcome.",
     ]
 
 
@@ -193,7 +194,7 @@ def reachable_ends(world: World, t: int) -> set[Any]:
 @given(worlds(max_steps=4), st.data())
 def test_from_when_on_nothing_could_change_the_outcome(world: World, data: Any) -> None:
     cf, outcome = labelled(world, data.draw)
-    sentences = [one for one in cf.decisions().sentences() if one.startswith("Nothing done")]
+    sentences = [one for one in cf.decisions().sentences() if "nothing done" in one.lower()]
     if outcome is None or not any(len(world.available(s)) > 1 for s, _ in world.observed):
         assert sentences == []
         return
@@ -203,7 +204,9 @@ def test_from_when_on_nothing_could_change_the_outcome(world: World, data: Any) 
     elif min(decided) == 0:
         assert sentences == ["Nothing done in the whole episode could have changed the outcome."]
     else:
-        assert sentences == [f"Nothing done at t ≥ {min(decided)} could have changed the outcome."]
+        assert sentences == [
+            f"From the observed state at t = {min(decided)} on, nothing done could have changed the outcome."
+        ]
 
 
 @FEWER
@@ -282,7 +285,7 @@ def test_an_action_that_is_missing_later_is_named() -> None:
 def test_bad_questions() -> None:
     case = tether.cases.epidemic()
     cf = tether.counterfactual(case.mdp, case.path)
-    with pytest.raises(QueryError, match=r"objective must be tether\.reach.*, not 'reach'"):
+    with pytest.raises(QueryError, match="the objective 'reach' is none of"):
         cf.decisions("reach")
     with pytest.raises(QueryError, match="m must be"):
         cf.decisions(m=0)
@@ -315,7 +318,7 @@ def test_tables_figures_and_pages() -> None:
         assert marks.get_ydata().tolist() == [i + 0.5 for i in done]
     page = decisions._repr_html_()
     assert "not danger" in page
-    assert "Nothing done at" in page
+    assert "nothing done could have changed the outcome" in page
 
 
 @FEWER

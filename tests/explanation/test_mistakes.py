@@ -37,7 +37,8 @@ SAID = {
         "Expected -1, mistakes -35.9, luck -1.14: it came to -38.",
         "With the luck of this episode, the model's best decisions would have come to 37 better than what happened; "
         "only this number rests on the causal model.",
-        "No hidden reason, however strong, makes the decision at step 1 right.",
+        "No hidden reason, however strong, makes the decision at step 1 right, if what the model calls impossible is "
+        "impossible.",
     ],
 }
 

@@ -61,6 +61,32 @@ def test_d3rlpy_has_no_last_observation():
     assert log.reward.tolist() == [0.5, 2.0]
 
 
+def test_an_end_that_says_so_itself_stays_a_state():
+    """Two ends stay two; a state that is also left, or where an episode was cut off, does not say that it is an end."""
+    log = tether.io.from_dataset(
+        Minari(
+            episode([0, 1, 8], [0, 0], [0, 1], True),
+            episode([0, 9], [1], [-1], True),
+            episode([0, 1], [0], [0], True),
+            episode([1, 7], [0], [0], False),
+            episode([0, 7], [0], [0], True),
+        )
+    )
+    assert [log[i].outcome for i in range(5)] == [None, None, "terminated", None, "terminated"]
+    learned = tether.learn(log, prior=0)
+    assert {learned.states[i] for i in learned.form.terminal.tolist()} == {7, 8, 9, "terminated"}
+    assert set(learned.row(1, 0)[0]) == {7, 8}
+
+
+def test_a_dataset_is_learned_from_as_it_is():
+    data = Minari(episode([0, 1, 8], [0, 0], [0, 1], True), episode([0, 9], [1], [-1], True))
+    assert repr(tether.learn(data)) == repr(tether.learn(tether.io.from_dataset(data)))
+    with pytest.raises(QueryError, match="columns say how to read a file"):
+        tether.learn(data, columns={"state": "s"})
+    one = SimpleNamespace(observations=[[0], [3]], actions=[[1], [0]], rewards=[[0.5], [2.0]], terminated=True)
+    assert tether.learn(SimpleNamespace(episodes=[one])).n_states == 3
+
+
 def test_observations_of_several_parts():
     one = episode({"b": np.array([0, 1]), "a": np.array([[5.0], [6.0]])}, np.array([0]), [1.0], True)
     assert tether.io.from_dataset(Minari(one))[0].states == ((5, 0), (6, 1))

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from worlds import RULES, worlds
 
@@ -96,6 +96,25 @@ def test_solved_by_other_code_it_gives_the_guaranteed_value(tmp_path_factory, ru
         assert guaranteed(*read, sign=-1) - made.shift == pytest.approx(best, rel=1e-9, abs=near)
     else:  # the intervals are wider than the set
         assert found <= value + near
+
+
+@pytest.mark.parametrize("rule", RULES)
+@given(world=worlds(), data=st.data())
+def test_the_guaranteed_probability_of_a_property(tmp_path_factory, rule, world, data):
+    k, m = data.draw(st.integers(1, world.T + 1)), data.draw(st.integers(0, world.T))
+    some = [state for state in world.states if state != world.path.states[0]]
+    assume(some)
+    kind = data.draw(st.sampled_from([tether.reach, tether.avoid]))
+    wanted = kind(data.draw(st.lists(st.sampled_from(some), min_size=1, unique=True)))
+    sets = st.sampled_from(["nothing", "published-stability", "published-monotonicity"])
+    sure = tether.robust(world.cf.mdp, world.path, assume=data.draw(sets))
+    file = tmp_path_factory.mktemp("made") / "episode.drn"
+    made = sure.write(file, k, m, rule=rule, objective=wanted)
+    read = read_drn(file.read_text())
+    plan = sure.plan(k, m, rule=rule, objective=wanted)
+    assert guaranteed(*read) - made.shift == pytest.approx(plan.value, abs=1e-9 * max(1.0, made.shift))
+    best = sure.best_possible(k, m, rule=rule, objective=wanted)
+    assert guaranteed(*read, sign=-1) - made.shift == pytest.approx(best, abs=1e-9 * max(1.0, made.shift))
 
 
 @given(world=worlds())

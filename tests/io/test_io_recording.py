@@ -46,6 +46,16 @@ def test_an_episode_is_what_the_environment_said():
     assert record(env, {(0, 0): 8, (1, 0): 8}, seed=3, max_steps=1).outcome is None
 
 
+def test_an_end_that_says_so_itself_is_a_state_of_the_learned_model():
+    log = record(Corridor(), lambda state: {7: 0.5, 8: 0.5}, n=30, seed=0)
+    assert {log[i].outcome for i in log.ids} == {None}
+    learned = tether.learn(log)
+    assert learned.states.find((4, 1)) in learned.form.terminal.tolist()
+    one = record(Corridor(), lambda state: 7, mdp=learned, seed=3)
+    assert one.outcome is None
+    assert tether.counterfactual(learned, one).plan(m=1).observed_value == pytest.approx(sum(one.rewards))
+
+
 def test_the_end_of_a_time_limit_is_no_end_of_the_episode():
     limited = gymnasium.wrappers.TimeLimit(Corridor(), 2)
     log = record(limited, lambda state: 7, n=20, seed=0)

@@ -69,6 +69,19 @@ def test_a_property_and_a_price_are_said(grid, tmp_path):
     assert saved.action(3, "nowhere", 1) is None
 
 
+def test_a_guarantee_is_said(grid, tmp_path):
+    """What is promised in the worst case is another number than what is expected."""
+    sure = tether.robust(grid.mdp, grid.path, assume="nothing", gamma=1.5)
+    for made, read in ((sure.plan(6, 2), read_plan), (sure.sweep(ks=[6], ms=[2]), read_sweep)):
+        made.save(tmp_path / "result.arrow")
+        saved = read(tmp_path / "result.arrow")
+        assert saved.settings["guaranteed"] == sure.assuming
+        assert f"guaranteed {sure.assuming}" in repr(saved)
+    assert f"guaranteed {sure.assuming}" in repr(sure.sweep(ks=[6], ms=[2]))
+    grid.plan(6, 2).save(tmp_path / "result.arrow")
+    assert not read_plan(tmp_path / "result.arrow").settings["guaranteed"]
+
+
 def test_damage_is_noticed(grid, tmp_path):
     """Every changed byte is noticed, or is one that no answer depends on."""
     file, rng = tmp_path / "plan.arrow", np.random.default_rng(2)

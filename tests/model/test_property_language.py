@@ -84,6 +84,16 @@ def test_how_they_read(mdp, text, said):
     assert parse_property(text) == parse_property(text)
 
 
+def test_a_variable_may_have_a_name_that_looks_like_operators():
+    class Switch(NamedTuple):
+        GG: bool
+
+    off, on = Switch(False), Switch(True)
+    mdp = tether.MDP.from_table([off, on], ["go", "go"], [on, on], [1.0, 1.0])
+    for text in ("P=? [ F GG ]", "P=? [ !GG U GG ]", "P=? [ F GG=true ]"):
+        assert parse_property(text).on(mdp).holds.tolist() == [s.GG for s in mdp.states]
+
+
 def test_and_binds_more_than_or(mdp):
     found = parse_property('P=? [ F "goal" | wet & x=1 ]').on(mdp).holds
     assert found.tolist() == [s == STATES[8] or (s.wet and s.x == 1) for s in STATES]
@@ -103,6 +113,14 @@ def test_and_binds_more_than_or(mdp):
         ('Pmin=? [ F "goal" ]', "minimise=True, --minimise"),
         ('P>=0.5 [ F "goal" ]', "a bound on the probability"),
         ("R=? [ C<=8 ]", "an expected reward is not a property; leave the objective out"),
+        ('P=? [ GF "goal" ]', "GF is read as one name; put spaces between: G F"),
+        ("filter(max, P=? [ F wet ])", "a filter over states is not taken.*write what is inside"),
+        ('multi(P=? [ F "goal" ], P=? [ F wet ])', "several questions at once.*subject_to="),
+        ("A [ G wet ]", "whether all paths.*whether it is 1"),
+        ("E [ F wet ]", "whether some path"),
+        ("S=? [ wet ]", "a long-run probability is not a property"),
+        ("LRAmax=? [ wet ]", "a long-run average"),
+        ("Tmin=? [ F wet ]", "expected times are not taken"),
         ('P=? [ F "goal"', "']' is missing before its end"),
         ('P=? [ F "goal" ] wet', "'wet' follows its end"),
         ('P=? [ "goal" ]', "no F, G or U"),

@@ -113,13 +113,15 @@ def test_the_guarantee_of_a_robust_plan(tmp_path_factory, rule, world, data):
     k, m = data.draw(st.integers(1, world.T + 1)), data.draw(st.integers(0, world.T))
     sets = ["nothing", "published-stability", "published-monotonicity"]
     sure = tether.robust(world.cf.mdp, world.path, assume=data.draw(st.sampled_from(sets)))
+    goal = data.draw(st.sampled_from([None, *(s for s in world.states if s != world.path.states[0])]))
+    about = {"rule": rule, "objective": None if goal is None else tether.reach([goal])}
     place = tmp_path_factory.mktemp("storm") / "episode.drn"
-    made = sure.write(place, k, m, rule=rule)
+    made = sure.write(place, k, m, **about)
     model = stormpy.build_model_from_drn[stormpy.Interval](str(place))
     question = stormpy.parse_properties(made.question)[0]
     for mode, wanted in (
-        (stormpy.UncertaintyResolutionMode.ROBUST, sure.plan(k, m, rule=rule).value),
-        (stormpy.UncertaintyResolutionMode.COOPERATIVE, sure.best_possible(k, m, rule=rule)),
+        (stormpy.UncertaintyResolutionMode.ROBUST, sure.plan(k, m, **about).value),
+        (stormpy.UncertaintyResolutionMode.COOPERATIVE, sure.best_possible(k, m, **about)),
     ):
         found = stormpy.model_checking(model, question, uncertainty_resolution_mode=mode).get_value(0)
         assert found - made.shift == pytest.approx(wanted, abs=1e-9 * max(1.0, abs(wanted), made.shift), rel=1e-9)

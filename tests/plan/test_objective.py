@@ -293,7 +293,8 @@ def test_states_are_given_by_label_list_or_function():
         (lambda: tether.avoid(6), r"avoid\(bad\): a label, a list of states or a function of .* not 6: \[6\]"),
         (lambda: tether.reach([0, 15]), "it is decided at t = 0: the episode begins in state 0, where it holds"),
         (lambda: tether.until("danger", "goal"), "decided at t = 0: the episode begins in state 0, where it fails"),
-        (lambda: "avoid danger", r"objective must be tether.reach\(goal\), .* not 'avoid danger'"),
+        (lambda: "avoid", r"the objective 'avoid' is none of 'reach GOAL', 'avoid BAD'"),
+        (lambda: {"avoid": "danger"}, r"objective must be tether.reach\(goal\), .* not {'avoid': 'danger'}"),
         (lambda: tether.reach([[1]]), "not hashable"),
     ],
 )
@@ -302,6 +303,13 @@ def test_a_property_that_cannot_be(ask, message):
     cf = tether.counterfactual(grid.mdp, grid.path)
     with pytest.raises(tether.QueryError, match=message):
         cf.plan(6, 4, objective=ask())
+
+
+def test_words_are_a_property():
+    grid = tether.cases.grid_world()
+    cf = tether.counterfactual(grid.mdp, grid.path)
+    one, other = "avoid danger within 3", tether.avoid("danger", within=3)
+    assert cf.plan(6, 4, objective=one).value == cf.plan(6, 4, objective=other).value
 
 
 def test_a_text_names_the_state_that_reads_so():

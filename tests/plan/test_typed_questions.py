@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from effort import tries
 from scipy.optimize import linprog
-from test_hidden_types import typed
+from test_hidden_types import by_beliefs, typed
 
 import tether
 
@@ -51,6 +51,12 @@ def test_a_plan_followed_history_by_history_has_its_value_and_its_distribution(s
     assert sum(sum(mass) for *_, mass in found) == pytest.approx(1.0)
     value = sum(sum(mass) * returns(mdp, states, actions) for states, actions, mass in found)
     assert value == pytest.approx(plan.value, abs=1e-12)
+    outlook = plan.evaluate()
+    square = sum(sum(mass) * (returns(mdp, states, actions) - value) ** 2 for states, actions, mass in found)
+    assert outlook.std == pytest.approx(np.sqrt(square), abs=1e-9)
+    for i, name in enumerate(outlook.stds):
+        own = sum(mass[i] * (returns(mdp, states, actions) - plan.values[name]) ** 2 for states, actions, mass in found)
+        assert outlook.stds[name] == pytest.approx(np.sqrt(own / cf.shares[i]), abs=1e-9)
     for t in range(cf.T + 1):
         by_hand = {}
         for states, _, mass in found:
@@ -202,6 +208,47 @@ def test_the_interval_of_the_prior_is_that_of_the_advice():
             )
 
 
+@pytest.mark.parametrize("n_types", [2, 3])
+def test_the_intervals_of_the_prior_are_those_in_which_no_plan_is_better(n_types):
+    narrow = 0
+    for seed in range(tries(6, 40)):
+        types, path = typed(seed, n_types, 3)
+        cf = tether.counterfactual(types, path)
+        plan, prior = cf.plan(m=2), types.prior(None)
+        assert plan.exact
+        assert (plan.prior_interval == plan.prior_intervals["z0"]) if n_types == 2 else plan.prior_interval is None
+        for name, (low, high) in plan.prior_intervals.items():
+            narrow += low > 0.0 or high < 1.0
+            assert low - 1e-9 <= prior[name] <= high + 1e-9
+            beyond = [share for share in (low - 1e-3, high + 1e-3) if 0.0 < share < 1.0]
+            for share in (low + 1e-6, 0.5 * (low + high), high - 1e-6, *beyond):
+                moved = {z: share if z == name else one * (1 - share) / (1 - prior[name]) for z, one in prior.items()}
+                other = tether.counterfactual(tether.Types(types.models, moved), path)
+                same = sum(other.posterior[z] * value for z, value in plan.values.items())
+                best = other.plan(m=2).value
+                assert best > same + 1e-9 if share in beyond else best == pytest.approx(same, abs=1e-6)
+    assert narrow
+
+
+def test_a_policy_is_certified_as_the_mean_of_its_certificates():
+    for seed in (1, 2):
+        cf = world_of(seed)
+        for policy, about in (
+            ("random", {}),
+            ("optimal", {"minimise": True}),
+            ("random", {"objective": tether.avoid([2])}),
+        ):
+            found = tether.certify(cf, policy, gamma=1.5, **about)
+            each = [tether.certify(one, policy, gamma=1.5, **about) for one in cf.by_type.values()]
+            for what in ("value", "observed_value", "worst", "best"):
+                mean = float(cf.shares @ [getattr(one, what) for one in each])
+                assert getattr(found, what) == pytest.approx(mean, abs=1e-12), what
+            assert found.nothing == pytest.approx(cf.shares @ [[one.nothing.worst, one.nothing.best] for one in each])
+            assert found.related == pytest.approx(cf.shares @ [one.related for one in each])
+        plan = cf.plan(m=1)
+        assert tether.certify(cf, plan) == plan.certify()
+
+
 def lowest(values, chance, least, most):
     """The smallest mean of values over x ≤ y / chance with y between two rows, both of sum 1; by linear programming."""
     n = len(values)
@@ -320,7 +367,7 @@ def test_what_types_refuse():
             "the same for everybody.*2 hidden types; learn one model",
         ),
         (lambda: tether.robust(cf.types, cf.path), "for one model, and these are 2 hidden types"),
-        (lambda: tether.certify(cf, "random"), "tether.certify is about one model"),
+        (lambda: tether.certify(cf, cf.plan(), minimise=True), "a plan is judged by its own objective"),
         (lambda: cf.sweep(ks=[]), "at least one k"),
     ):
         with pytest.raises(tether.QueryError, match=why):
@@ -347,3 +394,45 @@ def test_an_audit_has_the_plans_of_its_episodes_and_lists_the_impossible_ones():
     assert "no type can go from" in found.broken["x"]
     with pytest.raises(tether.PathError, match="no type can go"):
         tether.audit(tether.Types({"any": mdp}, {"any": 1.0}), {"x": tether.Path(["t", "s"], ["go"])}, strict=True)
+
+
+def test_where_those_who_acted_saw_the_type_what_they_did_says_something_of_it(tmp_path):
+    """Against Bayes' rule by hand, and back from a directory; a review is then asked of each type."""
+    types, path = typed(4, 2, 3)
+    practice = {
+        "z0": {s: {0: 0.9, 1: 0.1} for s in range(3)},
+        "z1": {0: 1, 1: {0: 0.2, 1: 0.8}, 2: {0: 0.5, 1: 0.5}},
+    }
+    seen = tether.Types(types.models, types.prior(None), practice=practice)
+    path = tether.Path(path.states, [1 if s == 0 else a for s, a in zip(path.states, path.actions, strict=False)])
+    weights = dict(seen.prior(None))
+    for s, a, j in zip(path.states, path.actions, path.states[1:], strict=False):
+        for name, mdp in seen.models.items():
+            done = practice[name][s]
+            weights[name] *= done.get(a, 0.0) if isinstance(done, dict) else float(done == a)
+            weights[name] *= dict(zip(*mdp.row(s, a), strict=True))[j]
+    cf, plain = tether.counterfactual(seen, path), tether.counterfactual(types, path)
+    assert cf.posterior == pytest.approx({name: one / sum(weights.values()) for name, one in weights.items()})
+    assert cf.posterior != pytest.approx(plain.posterior, abs=1e-3)
+    for name in seen.models:  # the world of each type is the same
+        assert cf.by_type[name].plan(4, 2).value == plain.by_type[name].plan(4, 2).value
+    mean = sum(cf.posterior[z] * value for z, value in cf.plan(m=2).values.items())
+    assert cf.plan(m=2).value == pytest.approx(mean) == pytest.approx(by_beliefs(cf, 2))
+    assert not cf.plan(m=1).certify().practice_assumed
+    alone = [tether.certify(cf.by_type[z], "random", gamma=2.0, practice=practice[z]).worst for z in practice]
+    assert tether.certify(cf, "random", gamma=2.0).worst == pytest.approx(float(cf.shares @ alone))
+    with pytest.raises(tether.QueryError, match="review one type"):
+        cf.review()
+    assert cf.plan().explain().review is None
+    cf.plan().report(tmp_path / "page.html")
+    assert "saw the type: outcomes count, and what was done" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    seen.save(tmp_path / "types")
+    again = tether.counterfactual(tether.io.read_types(tmp_path / "types"), path)
+    assert again.posterior == cf.posterior
+    for wrong, why in (
+        ({"z0": practice["z0"]}, "practice must name the types"),
+        ({**practice, "z1": {0: 1}}, "says nothing of state 1"),
+        ({**practice, "z1": {**practice["z1"], 2: {0: 0.7}}}, "that add up to 1"),
+    ):
+        with pytest.raises(tether.QueryError, match=why):
+            tether.Types(types.models, types.prior(None), practice=wrong)

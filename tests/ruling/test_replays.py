@@ -207,10 +207,24 @@ def test_transport_is_a_linear_programme(seed, n, m):
     equal = [np.kron(row, np.ones(m)) for row in np.eye(n)] + [np.kron(np.ones(n), row) for row in np.eye(m)]
     best = linprog(cost.ravel(), A_eq=np.array(equal), b_eq=np.concatenate((p, q)), bounds=(0, None)).fun
     flow = np.zeros((n, m))
-    transport(n, m, cost, p.copy(), q.copy(), flow, np.empty(2 * max(n, m)), np.empty(2 * max(n, m), np.int64))
+    transport(n, m, cost, p.copy(), q.copy(), flow, np.empty((2, n + m)), np.empty((2, n + m), np.int64))
     assert flow.sum(axis=1) == pytest.approx(p, abs=1e-9)
     assert flow.sum(axis=0) == pytest.approx(q, abs=1e-9)
     assert float((flow * cost).sum()) == pytest.approx(best, abs=1e-9)
+
+
+@given(st.integers(0, 10_000), st.integers(2, 8), st.integers(2, 8))
+def test_transport_ends_where_costs_are_almost_equal(seed, n, m):
+    """Costs that differ by rounding alone, as those of learned models do: a shortest path must not lead in a circle."""
+    rng = np.random.default_rng(seed)
+    p, q = rng.dirichlet(np.ones(n)), rng.dirichlet(np.ones(m))
+    plain = rng.integers(0, 3, (n, m)) / 2
+    cost, flow = plain + rng.normal(size=(n, m)) * 10.0 ** rng.integers(-16, -11, (n, m)), np.zeros((n, m))
+    transport(n, m, cost, p.copy(), q.copy(), flow, np.empty((2, n + m)), np.empty((2, n + m), np.int64))
+    assert flow.sum(axis=0) == pytest.approx(q, abs=1e-9)
+    equal = [np.kron(row, np.ones(m)) for row in np.eye(n)] + [np.kron(np.ones(n), row) for row in np.eye(m)]
+    best = linprog(plain.ravel(), A_eq=np.array(equal), b_eq=np.concatenate((p, q)), bounds=(0, None)).fun
+    assert float((flow * plain).sum()) == pytest.approx(best, abs=1e-8)
 
 
 def all_episodes(mdp, habit, steps):
@@ -229,7 +243,7 @@ def all_episodes(mdp, habit, steps):
 
 
 def test_the_ward_of_the_method(ward, habit):
-    """METHOD §17: P(die) .3695 → .2623; saved .3352, (W) .2943–.4474, (E) .203–.558; lost .0264, .0024–.0922."""
+    """METHOD §17: P(die) .3695 → .2623; saved .3352, (W) .2943–.4474, (E) .203–.558, Tian-Pearl .290–1; lost .0264."""
     from tether.logs.cohort import find_episodes
     from tether.ruling.conditions import variables_of
     from tether.ruling.edits import Actions
@@ -259,6 +273,10 @@ def test_the_ward_of_the_method(ward, habit):
     lost = {end: sums[f"lost{end}"] / (1 - died) for end in ("", "_low", "_high")}
     assert [saved[""], saved["_low"], saved["_high"]] == pytest.approx([0.3352, 0.203, 0.558], abs=5e-4)
     assert lost[""] == pytest.approx(0.0264, abs=5e-5)
+    change = sums["saved"] - sums["lost"]  # Tian-Pearl: what margins alone say
+    assert [max(0.0, change) / died, min(1.0, (1 - died + change) / died)] == pytest.approx([0.290, 1.0], abs=5e-4)
+    low, high = max(0.0, -change) / (1 - died), min(1.0, (died - change) / (1 - died))
+    assert low <= lost["_low"] <= 0.0024 < 0.0922 <= lost["_high"] <= high + 1e-9
     start = np.array([ward.state_index("sick")])
     split = two_worlds(world.model, usual, practice, bad, start, np.array([T]), np.ones(1))
     assert np.array(split.saved) / died == pytest.approx([0.2943, 0.4474], abs=5e-5)

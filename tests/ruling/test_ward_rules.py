@@ -32,14 +32,18 @@ def shares(log, states):
 def test_means_are_those_of_the_plain_model(ward, ward_log, found):
     usual = shares(ward_log, ward.states)
     for one in found:
-        ruled = {**usual, str(one.rule.condition): {"treat": 1.0}}
+        ruled = {**usual, **{str(other.condition): {"treat": 1.0} for other in (*one.on_top_of, one.rule)}}
         ends = [path.T if path.states[-1] not in ("well", "dead") else 5 for path in ward_log]
         values = {}
         for T in set(ends):
             values[T] = [ward.evaluate(p, T, start="sick").value for p in (usual, ruled)]
         gain = np.mean([values[T][1] - values[T][0] for T in ends])
         assert one.gain == pytest.approx(gain, abs=1e-9)
-    assert found[0].gain >= found[1].gain
+    assert [one.rule for one in found[:2]] == [one.rule for one in found.chosen]
+    assert found[1].on_top_of == (found[0].rule,)
+    assert found[1].added == pytest.approx(found[1].gain - found[0].gain, abs=1e-9)
+    assert found[1].held_out_added == pytest.approx(found[1].held_out_gain - found[0].held_out_gain, abs=1e-9)
+    assert found.table["on_top_of"].to_pylist() == ["", str(found[0].rule), ""]
     change = found[0].bad_before - found[0].bad_after
     assert change == pytest.approx((found[0].saved - found[0].lost) / len(ward_log), abs=0.04)  # the mean over luck
 
@@ -185,7 +189,7 @@ def test_bad_rules_say_what_there_is(ward, ward_log, rule, message):
 
 def test_what_nobody_ever_did_there(ward, ward_log):
     log = [path for path in ward_log if ("worse", "treat") not in zip(path.states, path.actions, strict=False)]
-    learned = tether.learn([*log, tether.Path(["sick", "sick"], ["treat"])])
+    learned = tether.learn([*log, tether.Path(["sick", "sick"], ["treat"])]).with_objective(final_reward={"well": 1.0})
     with pytest.raises(tether.QueryError, match=r"nobody ever did treat.*wait \d+ times"):
         tether.evaluate_rules(learned, log, [tether.rule("worse", instead_of="wait", do="treat")])
     with pytest.raises(tether.QueryError, match="touches nobody"):

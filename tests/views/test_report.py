@@ -121,8 +121,10 @@ def test_the_summary_is_the_library_s(outbreak):
     beside = {row[0]: row[1:3] for table in page.tables if table[0][0] == "In numbers" for row in table[1:]}
     # V(k = 7, m = 4) = -11.28 against -38, as the sweep of the epidemic has it.
     assert beside["Expected return (score)"] == ["−38", "−11.28"]
-    assert list(beside).index("Strength per step") < list(beside).index("Steps on known ground (of 7)")
-    assert (beside["Strength per step"][1], beside["Steps on known ground (of 7)"][1]) == ("0.01", "1")
+    about, known = "About this episode, from the first change on", "Steps on known ground (of 7)"
+    assert list(beside).index(about) < list(beside).index(known)
+    assert (beside[about][1], beside[known][1]) == ("0 %", "1")
+    assert beside["Ends with a lower score than what happened"] == ["–", "0 %"]
     for sentence in plan.explain().beyond.sentences():
         assert sentence.replace("-", "−") in page.parts["Other limits"]
     assert "the best that changes at most 4 actions (m = 4)" in analyst
@@ -329,16 +331,16 @@ def test_the_decisions_are_the_library_s(outbreak):
     decisions = plan.cf.decisions()
     assert str(plan.shares()) in page.parts["For the analyst"]
     listed = next(
-        table for table in page.tables if table[0] == ["step", "Done", "Could be known then", "Only in hindsight"]
+        table for table in page.tables if table[0] == ["step", "Done", "Could be known then", "With hindsight"]
     )
     worst = sorted((step for step in plan.explain().review.steps if step.mistake > 0), key=lambda step: -step.cost)[:5]
     assert [int(row[0]) for row in listed[1:]] == [step.t for step in worst]
-    tables = [table for table in page.tables if table[0][:2] == ["action", "expected return"]]
+    tables = [table for table in page.tables if table[0][:3] == ["action", "mistake", "expected return"]]
     assert len(tables) == sum(not decisions.is_idle(t) for t in range(plan.T))
-    values = [number(row[1]) for table in tables for row in table[1:]]
-    assert sorted(values) == pytest.approx(
-        sorted(row.value for row in decisions.rows if not decisions.is_idle(row.t)), abs=5e-3
-    )
+    for column, name in ((1, "mistake"), (2, "value")):
+        values = [number(row[column]) for table in tables for row in table[1:]]
+        wanted = [getattr(row, name) for row in decisions.rows if not decisions.is_idle(row.t)]
+        assert sorted(values) == pytest.approx(sorted(wanted), abs=5e-3)
 
 
 @pytest.mark.usefixtures("only_words")
@@ -358,8 +360,7 @@ def test_a_large_model_is_looked_at_in_part(tmp_path, monkeypatch):
 def test_the_suggested_k_and_the_first_m_are_always_among_the_limits(tmp_path, monkeypatch):
     """A table of 101 × 101 leaves most limits out; a model too large for the table has only a few of them."""
     plan = walk(10, 100).plan(70, 30)
-    whole = plan.cf.sweep()
-    suggested = tether.plan.limits.enough_k(whole, 30)
+    suggested = plan.cf.plan(m=30).k  # what is taken if no k is asked for
     assert suggested not in (1, 70, 101)
     head, *rows = limits_of(write(plan, tmp_path))
 

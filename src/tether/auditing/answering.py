@@ -18,7 +18,7 @@ from tether.auditing.answer_arrays import UNRECORDED, VERDICTS, Answers, Change,
 from tether.auditing.audit_question import Question
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.errors import QueryError, TetherError
-from tether.evaluation.certificate import Certificate, certify, why_uncertified
+from tether.evaluation.certificate import Certificate, certificate_of, why_uncertified
 from tether.evaluation.disagreement import is_worse, sides_of
 from tether.evaluation.evaluate import Evaluation, evaluate_plan, evaluate_policy
 from tether.evaluation.plan_risk import risk_of
@@ -34,7 +34,7 @@ from tether.observation.path import Observation, Path
 from tether.plan.best_values import observed_value
 from tether.plan.objective import asked as asked_of
 from tether.plan.plan_record import PlanRecord
-from tether.plan.policy import shares_of_pairs
+from tether.plan.policy import follows_the_record, shares_of_pairs
 from tether.plan.standard import Standard
 from tether.plan.tether_record import tether
 
@@ -110,7 +110,7 @@ class PreparedQuestion:
     def model_value(self, start: int, steps: int) -> float:
         """The value of the policy for anyone who starts in a state, without an observation."""
         policy = self.question.policy
-        if policy is None or (isinstance(policy, str) and policy == "observed"):
+        if policy is None or follows_the_record(policy):
             return float("nan")
         known = self._known.get((start, steps))
         if known is None:
@@ -240,8 +240,8 @@ def _certificate(asked: PreparedQuestion, cf: CounterfactualRecord, plan: PlanRe
     if not asked.question.certify or asked.question.objective is not None:
         return None
     if plan is None:
-        return certify(cf, asked.question.policy)
-    return None if why_uncertified(plan) else certify(cf, plan)
+        return certificate_of(cf, asked.question.policy)
+    return None if why_uncertified(plan) else certificate_of(cf, plan)
 
 
 def likeliest_changes(cf: CounterfactualRecord, outlook: Evaluation) -> list[Change]:

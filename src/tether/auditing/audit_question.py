@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,10 +14,11 @@ from tether.influence.one_step import Influence, make_influence
 from tether.influence.own import InfluenceTest, TetherRule
 from tether.influence.rules import Rule, make_rule
 from tether.learning.folds import Folds
+from tether.mdp import MDP
 from tether.model.model_record import ModelRecord
 from tether.model.properties import Property, make_property
 
-__all__ = ["Question", "make_question"]
+__all__ = ["Question", "digest_of_question", "make_question"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ class Question:
     Attributes
     ----------
     k : int or None
-        The length of the tether; None: the shortest that is enough, episode by episode.
+        The length of the tether; None: the suggested one, episode by episode.
     m : int
     rule, influence
         What a tether is.
@@ -107,6 +109,30 @@ class Question:
     def _own(self) -> dict[str, InfluenceTest | TetherRule]:
         given = {"rule": self.rule, "influence": self.influence}
         return {name: one for name, one in given.items() if isinstance(one, InfluenceTest | TetherRule)}
+
+
+def digest_of_question(mdp: MDP, question: Question, longest: Callable[[], int]) -> tuple[str | None, str]:
+    """A digest of what the names of a question do not say; or None, and why it cannot be compared with another one.
+
+    Functions, and objects with them, are digested by what they decide. ``longest`` returns the number of steps of the
+    longest episode.
+    """
+    from tether.logs.fingerprint import digest_of_changes, digest_of_policy, digest_of_values
+
+    def steps() -> int:
+        return max(longest(), question.horizon or 0, mdp.horizon or 0)
+
+    found: list[str] = []
+    if question.objective is not None:
+        decided = question.objective.on(mdp)
+        found += [decided.ended.tobytes().hex(), decided.holds.tobytes().hex()]
+    about = [] if question.advisable is None else [digest_of_changes(mdp, question.advisable, steps)]
+    about += [digest_of_policy(mdp, one, steps) for one in (question.policy, question.then) if one is not None]
+    for digest, why in about:
+        if digest is None:
+            return None, why
+        found.append(digest)
+    return digest_of_values(found), ""
 
 
 def make_question(

@@ -335,7 +335,8 @@ class AuditRecord:
         With hindsight, at most 1 change would have gained something: 0.889.
         The expected gain holds under every causal model in which the luck of one step says nothing about the luck of
         another.
-        The gain survives hidden reasons that changed the odds of an action by less than 5.54 times.
+        The gain survives hidden reasons that changed the odds of an action by less than 5.54 times, if all
+        actions are usually taken equally often.
         """
         return audit_sentences(self)
 
@@ -352,5 +353,5 @@ class AuditRecord:
         return f"<Audit: {counted(len(self), 'episode')}, {asked}; {found}>"
 
     def _limits(self) -> str:
-        k = "the shortest that is enough" if self.question["k"] is None else self.question["k"]
+        k = "suggested" if self.question["k"] is None else self.question["k"]
         return f"k = {k}, m = {self.question['m']}"

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from tether._foundation.arrays import Floats
 from tether._foundation.words import counted, percent, three_digits
 from tether.auditing.tables import NO_OUTCOME, NOT_RECORDED
-from tether.conditioning.model_sets import EVERY_MODEL, hidden_causes_in_words
+from tether.conditioning.model_sets import EVERY_MODEL, IF_EQUAL, hidden_causes_in_words, is_practice_assumed
 from tether.explanation.terms import UNREWARDED, is_unrewarded
 
 if TYPE_CHECKING:
@@ -169,7 +170,8 @@ def _certain(audit: AuditRecord) -> list[str]:
     if not (audit.question["certify"] and gained and summary.is_certified):
         return []
     holds, harm = summary.verdicts.get("holds", 0), summary.verdicts.get("could do harm", 0)
-    hidden = _hidden(audit, holds)
+    assumed = is_practice_assumed(audit.mdp, None)
+    hidden = survived_in_words(audit.summary.held, audit.question["gamma"], assumed)
     if gained == 1:
         return [f"The expected gain {'holds' if holds else 'does not hold'} under {EVERY_MODEL}.", *hidden]
     some = "none" if holds == 0 else "all" if holds == gained else f"{holds:,}"
@@ -177,20 +179,21 @@ def _certain(audit: AuditRecord) -> list[str]:
     return [f"{text} In {harm:,} there could be a loss under another one." if harm else text, *hidden]
 
 
-def _hidden(audit: AuditRecord, holds: int) -> list[str]:
-    """In how many of the episodes in which the gain holds it survives hidden causes; without any, empty."""
-    strengths, gamma = audit.summary.held, audit.question["gamma"]
-    if strengths.size == 0:
+def survived_in_words(strengths: Floats, gamma: float | None, assumed: bool) -> list[str]:
+    """In how many of the episodes in which the gain holds it survives hidden causes; without any, empty.
+
+    ``strengths`` are those that undo each gain, ``gamma`` is the one that was asked about; ``assumed`` is
+    `tether.conditioning.model_sets.is_practice_assumed`.
+    """
+    holds = strengths.size
+    if holds == 0:
         return []
     if gamma is not None:
         left = int(np.count_nonzero(strengths > gamma))
         times = f"hidden reasons that changed the odds of an action up to {three_digits(gamma)} times"
-        return [f"In {left:,} of these {holds:,} it survives {times}."]
-    if holds == 1:
-        return [hidden_causes_in_words(float(strengths.max()))]
-    median = float(np.sort(strengths)[(strengths.size - 1) // 2])
-    said = hidden_causes_in_words(median)
-    return [f"In half of these {holds:,}: {said[0].lower()}{said[1:]}"]
+        return [f"In {left:,} of these {holds:,} it survives {times}{IF_EQUAL if assumed else ''}."]
+    said = hidden_causes_in_words(float(np.sort(strengths)[(holds - 1) // 2]), assumed)
+    return [said] if holds == 1 else [f"In half of these {holds:,}: {said[0].lower()}{said[1:]}"]
 
 
 def _valued(audit: AuditRecord) -> list[str]:

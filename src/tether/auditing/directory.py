@@ -346,7 +346,7 @@ def _check_same(folder: Path, before: dict[str, Any], about: dict[str, Any], inc
     if differ or incomparable:
         what = f"there is another audit in this directory: {'; '.join(differ)}"
         if not differ:
-            what = f"whether the audit in this directory had the same policy cannot be told: {incomparable}"
+            what = f"whether the audit in this directory asked the same cannot be told: {incomparable}"
         fix = f"give another directory, or {_AGAIN}"
         raise FileError(Problem(what, file=str(folder), fix=fix, argument="fresh"))
 

@@ -34,8 +34,11 @@ AskPolicy = Callable[[int, Ints], tuple[Ints, Ints, Floats]]
 """Type of a policy: for a time and some states, where the pairs of each begin, the pairs, and their probabilities."""
 
 
-_RETURNS, _GRID = 5_000, 500
-"""How many returns an episode may have at a time before they are rounded, and to how many: P(worse) is then a bound."""
+_RETURNS, _WORK = 50_000, 20_000_000
+"""How often returns of an episode may be handed on before they are rounded, and how often rounded ones (`core.risk`).
+
+P(worse) is then a bound.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +215,7 @@ class Followed:
             table.add("about", some, share * about)
             worse = np.full(len(self.steps), np.nan)
             if self.world.chances is None:  # of what follows a record only the mean is known here
-                worse = chances(self._replays(), most=_RETURNS, grid=_GRID).worse_high
+                worse = chances(self._replays(), most=_RETURNS, work=_WORK).worse_high
             table.add("p_worse", some, share * worse)
         self._tell_ends(asked, some, table, share)
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from tether._foundation.arrow import Tabular
 from tether._foundation.markup import Displayed
-from tether._foundation.words import counted, number, percent, three_digits
-from tether.conditioning.model_sets import UNRELATED_LUCK, check_gamma, hidden_causes_in_words
+from tether._foundation.words import counted, number, percent
+from tether.auditing.audit_sentences import survived_in_words
+from tether.conditioning.model_sets import UNRELATED_LUCK, check_gamma, is_practice_assumed
 from tether.errors import PathError, QueryError
 from tether.evaluation.typed_certificate import typed_certificate
 from tether.model.several_types import Types
@@ -78,7 +79,8 @@ class TypedAudit(Tabular, Displayed):
     Of the type they say, on average: frail 50 %, robust 50 %. In 2 of them one type is at least 90 % likely.
     The expected gain holds under every causal model of each type in which the luck of one step says nothing about the
     luck of another.
-    The gain survives hidden reasons that changed the odds of an action by less than 6.99 times.
+    The gain survives hidden reasons that changed the odds of an action by less than 6.99 times, if all actions
+    are usually taken equally often.
     >>> audit.rows[0].episode, audit.rows[0].instead
     ('ann', 'treat')
     """
@@ -128,16 +130,8 @@ class TypedAudit(Tabular, Displayed):
         else:
             some = "none" if not holds else "all" if holds == len(judged) else str(holds)
             said = [f"In {some} of these {len(judged)} the expected gain holds under {which}."]
-        if holds and self.gamma is not None:
-            left = int(np.count_nonzero(strengths > self.gamma))
-            times = f"hidden reasons that changed the odds of an action up to {three_digits(self.gamma)} times"
-            said.append(f"In {left} of these {holds} it survives {times}.")
-        elif holds == 1:
-            said.append(hidden_causes_in_words(float(strengths[0])))
-        elif holds:
-            median = hidden_causes_in_words(float(strengths[(holds - 1) // 2]))
-            said.append(f"In half of these {holds}: {median[0].lower()}{median[1:]}")
-        return said
+        assumed = self.types.usual is None and is_practice_assumed(next(iter(self.types.models.values())), None)
+        return [*said, *survived_in_words(strengths, self.gamma, assumed)]
 
     def to_arrow(self) -> pyarrow.Table:
         """One row for each episode, with a column for each type; names as text."""

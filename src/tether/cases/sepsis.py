@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import reduce
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ __all__ = [
     "ACTIONS",
     "SHAPE",
     "SepsisState",
+    "describe",
     "is_death",
     "is_discharge",
     "is_end",
@@ -78,11 +79,16 @@ class SepsisState(NamedTuple):
         return sum(sign != "normal" for sign in signs)
 
     def __str__(self) -> str:
-        on = [name for name in ("antibiotics", "vasopressors", "ventilation") if getattr(self, name)]
-        return (
-            f"heart rate {self.heart_rate}, bp {self.systolic_bp}, oxygen {self.oxygen}, glucose {self.glucose}"
-            f"{', diabetic' if self.diabetic else ''}; on {', '.join(on) or 'nothing'}"
-        )
+        return describe(self, ", diabetic" if self.diabetic else "")
+
+
+def describe(state: Any, more: str = "") -> str:
+    """Vital signs and treatments of a state in words."""
+    on = [name for name in ("antibiotics", "vasopressors", "ventilation") if getattr(state, name)]
+    return (
+        f"heart rate {state.heart_rate}, bp {state.systolic_bp}, oxygen {state.oxygen}, glucose {state.glucose}"
+        f"{more}; on {', '.join(on) or 'nothing'}"
+    )
 
 
 def sepsis() -> Case:

@@ -61,7 +61,7 @@ def certify(
     """
     from tether.cli.json_output import print_json
     from tether.cli.screen import progress, put
-    from tether.evaluation.certificate import certify as certificate_of
+    from tether.evaluation.certificate import certificate_of
     from tether.explanation.answer_data import objective_data, plan_data
     from tether.explanation.terms import limits_in_words
     from tether.io import open_policy

@@ -206,9 +206,9 @@ class Episode(ModelOptions):
         source = self.path or self.model or ""
         if not source.startswith("case:"):
             return None
-        from tether.io.embedded import open_case
+        from tether.io.embedded import is_typed_case, open_case, open_typed_case
 
-        return open_case(source)[0].noun
+        return (open_typed_case if is_typed_case(source) else open_case)(source)[0].noun
 
     def refuse_options_of_path(self) -> None:
         """An error if there are options for PATH: for a call without one."""

@@ -40,6 +40,7 @@ Examples:
   tether explain model.csv path.csv -k 3 -m 2
   tether explain learned-model log.csv#17 -k 4 --draws 200
   tether explain case:epidemic -k 6 -m 4 --export e.drn --export best.json
+  tether explain case:hidden-diabetes -m 2
   tether explain --type frail=a.csv --type fit=b.csv --prior fit=0.8 p.csv"""
 )
 @with_limits_and_risk
@@ -104,12 +105,6 @@ def explain(
             "--features": features,
             "--export": export,
             "--draws": draws,
-            "--subject-to": limits.subject_to,
-            "--only": limits.only,
-            "--never": limits.never,
-            "--cost": limits.cost,
-            "--horizon": episode.horizon,
-            "--then": episode.then != "best",
         }
         explain_types(episode, limits, types, prior_of_types, certificate, as_json, refused)
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,11 +9,17 @@ import click
 from tether.cli.doing import LIMITS, READING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tether.cli.options import Episode, PlanOptions
     from tether.explanation.typed_explanation import TypedExplanation
     from tether.model.several_types import Types
+    from tether.objects.types_object import TypedPlan
 
-__all__ = ["about_types", "explain_types", "first_of", "opened_types", "shares_of", "sources_of"]
+__all__ = [
+    "about_types", "explain_types", "first_of", "opened_types", "path_about_types", "report_types", "shares_of",
+    "sources_of",
+]  # fmt: skip
 
 
 def sources_of(_ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -44,7 +49,9 @@ def shares_of(_ctx: click.Context, param: click.Parameter, values: tuple[str, ..
 
 def about_types(episode: Episode, types: dict[str, str], prior: dict[str, float] | None) -> bool:
     """Whether the question is about types: MODEL is a directory, or ``--type`` was given."""
-    if types or os.path.isdir(episode.model):
+    from tether.io.typed_models import is_types
+
+    if types or is_types(episode.model):
         return True
     if prior is not None:
         raise click.UsageError("--prior is about types: give --type NAME=MODEL, or a directory of types as MODEL.")
@@ -62,31 +69,90 @@ def explain_types(
 ) -> None:
     """Print the best plan for somebody who does not see the type."""
     from tether.cli.json_output import print_json
-    from tether.cli.screen import progress
     from tether.explanation.typed_explanation import typed_data
+
+    plan, source = planned_for_types(episode, limits, types, prior, refused)
+    explanation = plan.explain(certificate=certificate)
+    if as_json:
+        print_json("explain", model=episode.model, path=source, **typed_data(explanation))
+        return
+    _print(explanation)
+
+
+def report_types(
+    episode: Episode,
+    limits: PlanOptions,
+    output: Path,
+    title: str | None,
+    certificate: bool,
+    as_json: bool,
+    refused: dict[str, Any],
+) -> None:
+    """Write the page of the best plan for somebody who does not see the type."""
+    from tether.cli.json_output import print_json
+    from tether.cli.screen import put
+    from tether.explanation.typed_explanation import explain_typed, typed_data
+
+    plan, source = planned_for_types(episode, limits, {}, None, refused)
+    plan.report(output, title=title, certificate=certificate)
+    size = output.stat().st_size
+    if as_json:
+        data = typed_data(explain_typed(plan, certificate))
+        print_json("report", model=episode.model, path=source, **data, file=str(output), bytes=size)
+    else:
+        limit = "no tether" if plan.k > plan.cf.T else f"k = {plan.k}"
+        put(f"{limit}, m = {plan.m}. Written to {output} ({size / 1000:.0f} kB).")
+
+
+def planned_for_types(
+    episode: Episode,
+    limits: PlanOptions,
+    types: dict[str, str],
+    prior: dict[str, float] | None,
+    refused: dict[str, Any],
+) -> tuple[TypedPlan, str]:
+    """The best plan for somebody who does not see the type, and what names the episode.
+
+    ``refused`` are options that only one model has.
+    """
+    from tether.cli.screen import progress
     from tether.io import open_path
     from tether.objects.counterfactual_object import counterfactual
 
-    given = [name for name, value in refused.items() if value]
+    only_one_model = {
+        "--subject-to": limits.subject_to,
+        "--only": limits.only,
+        "--never": limits.never,
+        "--cost": limits.cost,
+        "--horizon": episode.horizon,
+        "--then": episode.then != "best",
+    }
+    given = [name for name, value in (refused | only_one_model).items() if value]
     if given:
         raise click.UsageError(f"{given[0]} is not for types: leave it out.")
-    source = episode.model if types else episode.path
-    if source is None or (types and episode.path is not None):
-        raise click.UsageError(
-            "expected PATH alone after --type, or TYPES PATH: a directory of types, and what happened."
-        )
+    source = path_about_types(episode, types)
     with progress() as say:
         say("reading the models of the types", READING)
         opened = opened_types(episode, types, prior)
         path = open_path(source, first_of(opened), **episode.reading_path)
         say("planning", LIMITS)
         about = {"rule": limits.rule, "influence": limits.influence, **limits.judging}
-        plan = counterfactual(opened, path).plan(limits.k, limits.m, **about)
-        explanation = plan.explain(certificate=certificate)
-    if as_json:
-        print_json("explain", model=episode.model, path=source, **typed_data(explanation))
-        return
-    _print(explanation)
+        return counterfactual(opened, path).plan(limits.k, limits.m, **about), source
+
+
+def path_about_types(episode: Episode, types: dict[str, str]) -> str:
+    """What names the episode: PATH, the only word after ``--type``, or the embedded case itself."""
+    from tether.io.embedded import is_typed_case
+
+    if types and episode.path is None:
+        return episode.model
+    if episode.path is None and is_typed_case(episode.model):
+        return episode.model
+    if types or episode.path is None:
+        raise click.UsageError(
+            "expected PATH alone after --type, or TYPES PATH: a directory of types, and what happened."
+        )
+    return episode.path
 
 
 def opened_types(episode: Episode, types: dict[str, str], prior: dict[str, float] | None) -> Types:
@@ -118,11 +184,10 @@ def _print(explanation: TypedExplanation) -> None:
     names = list(explanation.plan.cf.types.models)
     table = plain_table("t", "observed", "did", "plan does", *(f"P({name})" for name in names), right=[0])
     for step in explanation.steps:
-        where = "" if step.planned_state == step.state else f" in {shown(step.planned_state)}"
+        where, action = explanation.plans(step)
+        there = "" if step.planned_state == step.state else f"in {where}" if action else where
         mark = "* " if step.planned != step.action and step.changed > 0 else "  "
         shares = [percent(step.types[name]) for name in names]
-        table.add_row(
-            str(step.t), shown(step.state), shown(step.action), f"{mark}{shown(step.planned)}{where}", *shares
-        )
+        table.add_row(str(step.t), *explanation.happened(step), f"{mark}{action} {there}".rstrip(), *shares)
     put(table)
     put("* the action changes. P: how likely the type is before the step, by what happened so far.", style="dim")

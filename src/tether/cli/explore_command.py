@@ -83,10 +83,11 @@ def explore(
 def _offered(episode: Episode, audit: str | None) -> Offered:
     """What the words on the command line offer."""
     from tether.explorer.offered import Cases, LogEpisodes, One
+    from tether.io.typed_models import is_types
 
     if not episode.model:
         return Cases()
-    if os.path.isdir(episode.model):
+    if is_types(episode.model):
         return _of_types(episode, audit)
     nouns = spoken()
     if _is_log(episode):
@@ -109,17 +110,15 @@ def _offered(episode: Episode, audit: str | None) -> Offered:
 
 def _of_types(episode: Episode, audit: str | None) -> Offered:
     """An episode of somebody whose type was never recorded; MODEL is a directory of types."""
-    from tether.cli.explaining_types import first_of, opened_types
+    from tether.cli.explaining_types import first_of, opened_types, path_about_types
     from tether.explorer.types_offered import OfTypes
     from tether.io import open_path
     from tether.objects.counterfactual_object import counterfactual
 
     if audit is not None or episode.horizon is not None or episode.then != "best":
         raise click.UsageError("--audit, --horizon and --then are not for types: leave them out.")
-    if episode.path is None:
-        raise click.UsageError("expected TYPES PATH: a directory of types, and what happened.")
-    types = opened_types(episode, {}, None)
-    return OfTypes(counterfactual(types, open_path(episode.path, first_of(types), **episode.reading_path)))
+    source, types = path_about_types(episode, {}), opened_types(episode, {}, None)
+    return OfTypes(counterfactual(types, open_path(source, first_of(types), **episode.reading_path)))
 
 
 def _audited(directory: str) -> dict[Any, Audited]:

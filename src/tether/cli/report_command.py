@@ -27,6 +27,7 @@ __all__ = ["report"]
     epilog="""\b
 Examples:
   tether report case:sepsis -k 8 -m 3 -o patient.html
+  tether report case:hidden-diabetes -m 2 -o patient.html
   tether report model.csv path.csv -k 3 -m 2 --title "Ward 7, bed 2\""""
 )
 @with_limits_and_risk
@@ -59,12 +60,19 @@ def report(
 ) -> None:
     """Write the answer as one HTML file, with figures.
 
-    The file needs no network and has no script. Without -k, the report is about the shortest tether that is enough.
+    The file needs no network and has no script. Without -k, the report is about the plan of `tether explain`.
+
+    MODEL may be a directory with the models of several types: the page is then for somebody who does not see the type.
     """
+    from tether.cli.explaining_types import about_types, report_types
     from tether.cli.screen import progress, put
     from tether.explanation.answer_data import plan_data
     from tether.views.report import report as write
 
+    if about_types(episode, {}, None):
+        refused = {"--features": features, "--draws": draws, "--hide-ids": hide_ids}
+        report_types(episode, limits, output, title, certificate, as_json, refused)
+        return
     nouns = spoken()
     cf = episode.replay()
     plan = limits.plan(cf, every_k=True)

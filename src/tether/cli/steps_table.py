@@ -53,9 +53,9 @@ def legend(
     if not all(_is_certain(step) for step in steps):
         sentences.append("% how likely, where it is not certain.")
     if minimise:
-        sentences.append(f"gain: what the step takes from the {value} against what was observed.")
+        sentences.append(f"adds: what the step takes from the {value} against what was observed.")
     else:
-        sentences.append(f"gain: what the step adds to the {value} over what was observed.")
+        sentences.append(f"adds: what the step adds to the {value} over what was observed.")
     return " ".join([*sentences, _OF_INFLUENCE] if luck else sentences)
 
 
@@ -77,7 +77,7 @@ def steps_table(
     in_full = short([step.observed_state for step in steps] + [step.state for step in steps])
     places = decimals(step.gain for step in steps)
     of_influence = ("strength", "known ground") if luck else ()
-    table = plain_table(noun, "what happened", who, "gain", *of_influence, right=[0, *range(3, 4 + len(of_influence))])
+    table = plain_table(noun, "what happened", who, "adds", *of_influence, right=[0, *range(3, 4 + len(of_influence))])
 
     def label(i: int) -> str:
         return str(steps[i].t) if times is None or i >= len(times) else f"{times[i]:g}"

@@ -24,7 +24,7 @@ Examples:
 )
 @about_an_episode
 @click.option("-t", type=click.IntRange(min=0), required=True, help="The step, from 0.")
-@click.option("-k", type=click.IntRange(min=1), help="Length of the tether.  [default: the shortest that is enough]")
+@click.option("-k", type=click.IntRange(min=1), help="Length of the tether.  [default: as in tether explain]")
 @click.option("--state", help="A state.  [default: the observed one]")
 @click.option("--action", help="An action.  [default: each that is available there]")
 @click.option(

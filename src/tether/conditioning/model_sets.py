@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints, read_only
-from tether._foundation.words import at_most_three_digits
+from tether._foundation.words import at_most_three_digits, three_digits
 from tether.conditioning.counterfactual_record import CounterfactualRecord, with_mechanism
 from tether.conditioning.edited_rows import ObservedStep, nominal_start, spans
 from tether.conditioning.given import SomeRow
@@ -46,7 +46,7 @@ from tether.conditioning.mechanism import Mechanism
 from tether.errors import QueryError
 from tether.model.confidence import Intervals, row_intervals
 from tether.model.model_record import ModelRecord
-from tether.model.product import memory_of
+from tether.model.product import memory_of, model_itself
 
 if TYPE_CHECKING:
     from tether._kernels.sets import Observed
@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EVERY_MODEL",
+    "IF_EQUAL",
+    "IF_IMPOSSIBLE",
     "IN_SHORT",
     "IN_WORDS",
     "Assumption",
@@ -63,6 +65,8 @@ __all__ = [
     "confounded_weights",
     "has_copies",
     "hidden_causes_in_words",
+    "is_practice_assumed",
+    "left_with_hidden_causes",
     "model_set",
     "worth_elsewhere",
 ]
@@ -358,15 +362,42 @@ def model_set(
     return models if gamma == 1.0 or share is None else models.confounded(gamma, share)
 
 
-def hidden_causes_in_words(gamma_star: float) -> str:
-    """How strong hidden causes must be to undo a gain, in a sentence.
+IF_IMPOSSIBLE = "if what the model calls impossible is impossible"
+"""What is said of an infinite Γ*."""
+
+IF_EQUAL = ", if all actions are usually taken equally often"
+"""What is said of a finite Γ* where nobody knows how often actions are taken."""
+
+
+def is_practice_assumed(mdp: ModelRecord, practice: Any) -> bool:
+    """Whether all actions of a state are taken as equally frequent, because nothing says how often they are."""
+    return practice is None and model_itself(mdp).counts is None
+
+
+def hidden_causes_in_words(gamma_star: float, assumed: bool = False) -> str:
+    """How strong hidden causes must be to undo a gain, in a sentence; ``assumed`` is `is_practice_assumed`.
 
     >>> print(hidden_causes_in_words(1.1234))
     The gain survives hidden reasons that changed the odds of an action by less than 1.12 times.
     """
     if np.isinf(gamma_star):
-        return "No hidden reason for the actions can undo the gain, if what the model calls impossible is impossible."
-    times = at_most_three_digits(gamma_star)
+        return f"No hidden reason for the actions can undo the gain, {IF_IMPOSSIBLE}."
+    times, practice = at_most_three_digits(gamma_star), IF_EQUAL if assumed else ""
     if times == "1":
-        return "Hidden reasons that changed the odds of an action by 1.01 times can already undo the gain."
-    return f"The gain survives hidden reasons that changed the odds of an action by less than {times} times."
+        return f"Hidden reasons that changed the odds of an action by 1.01 times can already undo the gain{practice}."
+    return f"The gain survives hidden reasons that changed the odds of an action by less than {times} times{practice}."
+
+
+def left_with_hidden_causes(gamma: float, span: str, gamma_star: float | None, assumed: bool) -> list[str]:
+    """What is left with hidden causes up to ``gamma``, and how strong they must be to undo the gain, if there is one.
+
+    ``span`` is the range in words.
+    """
+    found = []
+    if gamma > 1.0:
+        practice = IF_EQUAL if assumed else ""
+        times = f"hidden reasons that changed the odds of an action up to {three_digits(gamma)} times"
+        found.append(f"With {times}, it is {span}{practice}.")
+    if gamma_star is not None:
+        found.append(hidden_causes_in_words(gamma_star, assumed and gamma == 1.0))
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,8 @@ class RowMechanism(ExactMechanism):
     ----------
     function : callable
         ``p`` and ``q`` are probabilities of the outcomes that either row can lead to; ``observed`` is the position of
-        what happened among them. It returns one probability for each of them.
+        what happened among them. It returns one probability for each of them. At each step it is asked once for all
+        rows with the same numbers.
     name : str
         By which reports name the mechanism; the function's name by default.
 
@@ -64,6 +65,7 @@ class RowMechanism(ExactMechanism):
 class _FunctionPosterior:
     function: RowOf
     step: ObservedStep
+    answers: dict[tuple[bytes, bytes], Floats] = field(default_factory=dict)
 
     @property
     def key(self) -> Hashable:
@@ -85,18 +87,24 @@ class _FunctionPosterior:
         return Rows.from_entries(form, pairs, row)
 
     def _row(self, after: Ints, chance: Floats) -> Floats:
-        step = self.step
-        outcomes = np.union1d(step.next_state, after)
-        p, q = np.zeros(outcomes.size), np.zeros(outcomes.size)
-        p[np.searchsorted(outcomes, step.next_state)] = step.probability
-        q[np.searchsorted(outcomes, after)] = chance
-        result = np.asarray(self.function(p, int(np.searchsorted(outcomes, step.outcome)), q), dtype=float)
-        there = np.searchsorted(outcomes, after)
+        outcomes = np.union1d(self.step.next_state, after)
+        p, q, there = np.zeros(outcomes.size), np.zeros(outcomes.size), np.searchsorted(outcomes, after)
+        p[np.searchsorted(outcomes, self.step.next_state)] = self.step.probability
+        q[there] = chance
+        asked = p.tobytes(), q.tobytes()
+        if asked not in self.answers:
+            at = int(np.searchsorted(outcomes, self.step.outcome))
+            self.answers[asked] = self._checked(self.function(p, at, q.copy()), q)
+        row: Floats = self.answers[asked][there]
+        return row
+
+    def _checked(self, answer: Any, q: Floats) -> Floats:
+        """The answer of the function, if it can be a row in place of ``q``."""
+        result, t = np.array(answer, dtype=float), self.step.t
         if result.shape != q.shape:
             message = f"the row function must return {q.size} probabilities, one for each outcome; got {result.shape}"
-            raise QueryError(Problem(message, time=step.t, place=f"t = {step.t}"))
-        if np.any(result[np.setdiff1d(np.arange(outcomes.size), there)] != 0.0):
+            raise QueryError(Problem(message, time=t, place=f"t = {t}"))
+        if np.any(result[q == 0.0] != 0.0):
             message = "the row function gives a probability to an outcome that q cannot lead to"
-            raise QueryError(Problem(message, time=step.t, place=f"t = {step.t}"))
-        row: Floats = result[there]
-        return row
+            raise QueryError(Problem(message, time=t, place=f"t = {t}"))
+        return result

@@ -15,7 +15,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether.core.chain import Link
-from tether.core.risk import GRID, MOST_RETURNS, merged, onward
+from tether.core.risk import MOST, WORK, grid_width, merged, onward, push
 
 __all__ = ["lowest_mean"]
 
@@ -26,28 +26,36 @@ def lowest_mean(links: list[Link], final: Floats, discount: float, rounding: flo
     The ``probability`` of a link is how much of the mass of its source it hands on; the masses of a node may sum to
     more than 1. ``final`` is what the nodes of the last time earn.
     """
-    found = _pass(links, final, discount, rounding, None)
-    if found is None:
-        span = sum(discount**t * float(np.ptp(one.reward)) for t, one in enumerate(links)) + float(np.ptp(final))
-        found = _pass(links, final, discount, rounding, max(span / GRID, rounding))
-    assert found is not None
-    earned, mass = found
+    with np.errstate(over="ignore", invalid="ignore"):  # after a very unlikely outcome masses may be infinite
+        earned, mass = _exactly(links, final, discount, rounding) or _on_a_grid(links, final, discount, rounding)
     order = np.argsort(earned)
     taken = np.diff(np.minimum(np.cumsum(mass[order]), 1.0), prepend=0.0)
     return float(taken @ earned[order] / taken.sum())
 
 
-def _pass(
-    links: list[Link], final: Floats, discount: float, rounding: float, width: float | None
-) -> tuple[Floats, Floats] | None:
-    """Returns and their masses, rounded down to multiples of ``width``; None if there are too many without rounding."""
-    at, earned, mass = np.zeros(1, np.int64), np.zeros(1), np.ones(1)
+def _exactly(links: list[Link], final: Floats, discount: float, rounding: float) -> tuple[Floats, Floats] | None:
+    """Returns and their masses; None if there are too many."""
+    at, earned, mass, handed = np.zeros(1, np.int64), np.zeros(1), np.ones(1), 0
     for t, step in enumerate(links):
-        with np.errstate(over="ignore", invalid="ignore"):  # after a very unlikely outcome masses may be infinite
-            at, earned, mass = onward(step, at, earned, mass, discount**t)
-        if width is not None:
-            earned = np.floor(earned / width) * width
-        at, earned, mass = merged(at, earned, mass, np.full(at.size, rounding))
-        if width is None and at.size > MOST_RETURNS:
+        handed += int(np.bincount(step.source, minlength=int(at.max(initial=-1)) + 1)[at].sum())
+        if handed > MOST:
             return None
+        at, earned, mass = onward(step, at, earned, mass, discount**t)
+        at, earned, mass = merged(at, earned, mass, np.full(at.size, rounding))
     return earned + discount ** len(links) * final[at], mass
+
+
+def _on_a_grid(links: list[Link], final: Floats, discount: float, rounding: float) -> tuple[Floats, Floats]:
+    """Returns rounded down to a grid at each step, and their masses."""
+    nodes = [*(int(step.source.max()) + 1 for step in links[1:]), final.size]
+    spans = np.cumsum([discount**t * float(np.ptp(step.reward)) for t, step in enumerate(links)]).tolist()
+    width = max(grid_width(links, spans, nodes, WORK), rounding)
+    offset, mass = 0, np.ones((1, 1))
+    for t, (step, n) in enumerate(zip(links, nodes, strict=True)):
+        shift = np.floor(discount**t * step.reward / width).astype(np.int64)
+        least, most = int(shift.min()), int(shift.max())
+        after = np.zeros((n, mass.shape[1] + most - least))
+        push(step.source, step.target, step.probability, shift - least, mass, after)
+        offset, mass = offset + least, after
+    node, point = np.nonzero(mass)
+    return (offset + point) * width + discount ** len(links) * final[node], mass[node, point]

@@ -5,7 +5,7 @@ counted, and followed no longer, as soon as it is certain to end better, worse o
 
 While the distinct returns of an episode are few, the chances are exact. If they become too many, returns are rounded to
 a grid at each step: downwards in one pass, upwards in another. A return that is rounded down is never larger than the
-true one, so the two passes give bounds on both chances. Nothing is sampled.
+true one, so the two passes give bounds on both chances. Nothing is sampled. The grid is as fine as the work allows.
 """
 
 from __future__ import annotations
@@ -15,15 +15,19 @@ from typing import NamedTuple
 import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
+from tether._kernels.jit import kernel
 from tether.core.chain import Link
 
-__all__ = ["Chances", "Replays", "chances", "merged", "onward"]
+__all__ = ["MOST", "WORK", "Replays", "chances", "grid_width", "merged", "onward", "push"]
 
-MOST_RETURNS = 50_000
-"""How many (node, return) at one time an episode may have before its returns are rounded."""
+MOST = 2_000_000
+"""How many times a return so far may be handed on by a link before the returns of an episode are rounded."""
 
-GRID = 2_000
-"""How many rounded returns there are at most between the smallest and the largest possible one."""
+WORK = 300_000_000
+"""How many times a rounded return may be: it says how fine the grid is."""
+
+_CELLS = 4_000_000
+"""How many (node, point of the grid) there may be at one time."""
 
 
 class Replays(NamedTuple):
@@ -56,18 +60,18 @@ class Chances(NamedTuple):
     better_high: Floats
 
 
-def chances(replays: Replays, most: int = MOST_RETURNS, grid: int = GRID) -> Chances:
-    """The chances of each episode of a batch; exact where no time has more than ``most`` nodes with returns."""
+def chances(replays: Replays, most: int = MOST, work: float = WORK) -> Chances:
+    """The chances of each episode of a batch; exact where links hand on at most ``most`` returns in all."""
     low, high = _still_to_earn(replays)
-    worse, better, rounded = _pass(replays, low, high, np.zeros(replays.observed.size), 0, most)
+    worse, better, rounded = _exactly(replays, low, high, most)
     found = Chances(worse, worse.copy(), better, better.copy())
     if rounded.any():
-        nodes = np.max([np.bincount(owner, minlength=rounded.size) for owner in replays.episode], axis=0)
-        points = np.clip(4 * most // np.maximum(nodes, 1), 20, grid)
-        width = np.where(rounded, np.maximum((high[0] - low[0]) / points, 1e-300), 1.0)
-        down, up = (_pass(replays, low, high, width, side, None, rounded) for side in (-1, 1))
-        found.worse_low[rounded], found.worse_high[rounded] = up[0][rounded], down[0][rounded]
-        found.better_low[rounded], found.better_high[rounded] = down[1][rounded], up[1][rounded]
+        order = [np.argsort(step.source, kind="stable") for step in replays.links]
+        for b in np.flatnonzero(rounded).tolist():
+            alone, least, largest = _alone(replays, order, low, high, b)
+            down, up = (_on_a_grid(alone, least, largest, work, side) for side in (-1, 1))
+            found.worse_low[b], found.worse_high[b] = up[0], down[0]
+            found.better_low[b], found.better_high[b] = down[1], up[1]
     return Chances(*(np.clip(one, 0.0, 1.0) for one in found))
 
 
@@ -87,18 +91,11 @@ def _still_to_earn(replays: Replays) -> tuple[list[Floats], list[Floats]]:
     return low[::-1], high[::-1]
 
 
-def _pass(
-    replays: Replays, low: list[Floats], high: list[Floats], width: Floats, side: int, most: int | None,
-    only: Flags | None = None,
-) -> tuple[Floats, Floats, Flags]:  # fmt: skip
-    """Chances of each episode to end worse and better, and which episodes had too many returns.
-
-    ``width`` is the width of the grid that the returns of each episode are rounded to, downwards (``side`` -1) or
-    upwards (1).
-    """
+def _exactly(replays: Replays, low: list[Floats], high: list[Floats], most: int) -> tuple[Floats, Floats, Flags]:
+    """Chances of each episode to end worse and better, and which episodes had too many returns."""
     n, seen, close = replays.observed.size, replays.observed, replays.rounding
-    worse, better, many = np.zeros(n), np.zeros(n), np.zeros(n, bool)
-    at = np.arange(replays.episode[0].size) if only is None else np.flatnonzero(only[replays.episode[0]])
+    worse, better, handed = np.zeros(n), np.zeros(n), np.zeros(n)
+    at = np.arange(replays.episode[0].size)
     earned, mass = np.zeros(at.size), np.ones(at.size)
     for t in range(len(replays.links) + 1):
         owner, weight = replays.episode[t][at], replays.discount**t
@@ -110,18 +107,98 @@ def _pass(
         open_ones = np.flatnonzero(~(is_worse | is_better | is_equal))
         if t == len(replays.links) or open_ones.size == 0:
             break
+        degree = np.bincount(replays.links[t].source, minlength=replays.episode[t].size)
+        handed += np.bincount(owner[open_ones], degree[at[open_ones]], minlength=n)
+        open_ones = open_ones[handed[owner[open_ones]] <= most]
         at, earned, mass = at[open_ones], earned[open_ones], mass[open_ones]
-        if most is not None:
-            many |= np.bincount(replays.episode[t][at], minlength=n) > most
-            kept = ~many[replays.episode[t][at]]
-            at, earned, mass = at[kept], earned[kept], mass[kept]
         at, earned, mass = onward(replays.links[t], at, earned, mass, weight)
-        owner = replays.episode[t + 1][at]
-        if side:
-            round_to = np.floor if side < 0 else np.ceil
-            earned = round_to(earned / width[owner]) * width[owner]
-        at, earned, mass = merged(at, earned, mass, close[owner])
-    return worse, better, many
+        at, earned, mass = merged(at, earned, mass, close[replays.episode[t + 1][at]])
+    return worse, better, handed > most
+
+
+def _alone(
+    replays: Replays, order: list[Ints], low: list[Floats], high: list[Floats], b: int
+) -> tuple[Replays, list[Floats], list[Floats]]:
+    """One episode of a batch, and what its nodes can still earn; ``order`` sorts the links of each step by source."""
+    cut = [slice(*np.searchsorted(owner, (b, b + 1)).tolist()) for owner in replays.episode]
+    links = []
+    for t, (step, by_source) in enumerate(zip(replays.links, order, strict=True)):
+        some = by_source[slice(*np.searchsorted(step.source[by_source], (cut[t].start, cut[t].stop)).tolist())]
+        some = some[step.probability[some] > 0]
+        source, target = step.source[some] - cut[t].start, step.target[some] - cut[t + 1].start
+        numbers = step.probability[some], step.reward[some]
+        links.append(Link(source, target, step.pairs[some], *numbers, step.decision[some]))
+    episode = [owner[part] for owner, part in zip(replays.episode, cut, strict=True)]
+    final = [one[part] for one, part in zip(replays.final, cut, strict=True)]
+    seen = replays.observed[b : b + 1], replays.rounding[b : b + 1]
+    least, largest = ([one[part] for one, part in zip(all_of, cut, strict=True)] for all_of in (low, high))
+    return Replays(episode, links, final, replays.discount, *seen), least, largest
+
+
+def _on_a_grid(alone: Replays, low: list[Floats], high: list[Floats], work: float, side: int) -> tuple[float, float]:
+    """Chances of one episode to end worse and better, its returns rounded downwards (``side`` -1) or upwards (1)."""
+    T, discount, seen, close = len(alone.links), alone.discount, alone.observed[0], alone.rounding[0]
+    spans = [discount**t * float(high[t].max() - low[t].min()) for t in range(1, T + 1)]
+    width = grid_width(alone.links, spans, [one.size for one in low[1:]], work)
+    worse = better = 0.0
+    offset, mass = 0, np.ones((low[0].size, 1))
+    for t, step in enumerate(alone.links):
+        weight = discount ** (t + 1)
+        # By number of the grid: below the first a replay is certain to end worse, from the second on better.
+        worse_below = np.ceil((seen - close - weight * high[t + 1]) / width).astype(np.int64)
+        better_from = np.floor((seen + close - weight * low[t + 1]) / width).astype(np.int64) + 1
+        before, offset = offset, int(worse_below.min()) - 1
+        after = np.zeros((low[t + 1].size, int(better_from.max()) - offset + 1))
+        shift = (np.floor if side < 0 else np.ceil)(discount**t * step.reward / width).astype(np.int64)
+        push(step.source, step.target, step.probability, shift + (before - offset), mass, after)
+        number = offset + np.arange(after.shape[1])
+        is_worse, is_better = number < worse_below[:, np.newaxis], number >= better_from[:, np.newaxis]
+        worse, better = worse + float(after[is_worse].sum()), better + float(after[is_better].sum())
+        after[is_worse | is_better] = 0.0
+        mass = after
+    return worse, better
+
+
+def grid_width(links: list[Link], spans: list[float], nodes: list[int], work: float) -> float:
+    """How far apart the points of a grid are: as near as the work and the memory allow.
+
+    ``spans`` are from the smallest to the largest return that counts after each step, ``nodes`` how many nodes there
+    are then.
+    """
+    by_work = sum(step.source.size * span for step, span in zip(links, spans, strict=True)) / work
+    by_memory = max((n * span for n, span in zip(nodes, spans, strict=True)), default=0.0) / _CELLS
+    return max(by_work, by_memory, 1e-300)
+
+
+@kernel
+def push(source: Ints, target: Ints, probability: Floats, shift: Ints, mass: Floats, after: Floats) -> None:
+    """Add what links hand on to ``after``: both arrays are by node and point of a grid.
+
+    A link moves its mass by ``shift`` points. What would leave the grid stays at its first or its last point.
+    """
+    n, points, last = mass.shape[0], mass.shape[1], after.shape[1] - 1
+    first_of, end_of = np.empty(n, np.int64), np.empty(n, np.int64)
+    for i in range(n):
+        begin, end = 0, points
+        while end > begin and mass[i, end - 1] == 0.0:
+            end -= 1
+        while begin < end and mass[i, begin] == 0.0:
+            begin += 1
+        first_of[i], end_of[i] = begin, end
+    for e in range(source.size):
+        i, j, p, d = source[e], target[e], probability[e], shift[e]
+        begin, end = first_of[i], end_of[i]
+        inner = min(max(begin, -d), end)
+        outer = max(min(end, last + 1 - d), inner)
+        for b in range(begin, inner):
+            if mass[i, b] > 0.0:
+                after[j, 0] += p * mass[i, b]
+        for b in range(inner, outer):
+            if mass[i, b] > 0.0:
+                after[j, b + d] += p * mass[i, b]
+        for b in range(outer, end):
+            if mass[i, b] > 0.0:
+                after[j, last] += p * mass[i, b]
 
 
 def onward(step: Link, at: Ints, earned: Floats, mass: Floats, weight: float) -> tuple[Ints, Floats, Floats]:

@@ -88,7 +88,7 @@ def _step(
         longest = max(longest, model.row_start[x + 1] - model.row_start[x])
     cost, flow = np.empty((longest, longest)), np.empty((longest, longest))
     supply, demand = np.empty(longest), np.empty(longest)
-    distance, parent = np.empty(2 * longest), np.empty(2 * longest, np.int64)
+    reached_by, parent = np.empty((2, 2 * longest)), np.empty((2, 2 * longest), np.int64)
     for a in range(reached.size):
         for b in range(reached.size):
             s, other = reached[a], reached[b]
@@ -102,7 +102,7 @@ def _step(
                 low, high = ruled.start[x], ruled.start[x + 1]
                 if s == other and low == high:
                     total += usual[x] * _coupled(
-                        model, x, x, place, before, sign, cost, flow, supply, demand, distance, parent
+                        model, x, x, place, before, sign, cost, flow, supply, demand, reached_by, parent
                     )
                 elif s == other:
                     for i in range(low, high):
@@ -120,7 +120,7 @@ def _step(
                                 flow,
                                 supply,
                                 demand,
-                                distance,
+                                reached_by,
                                 parent,
                             )
                         )
@@ -131,7 +131,7 @@ def _step(
                                 usual[x]
                                 * ruled.share[y]
                                 * _coupled(
-                                    model, x, y, place, before, sign, cost, flow, supply, demand, distance, parent
+                                    model, x, y, place, before, sign, cost, flow, supply, demand, reached_by, parent
                                 )
                             )
             out[a, b] = total
@@ -140,7 +140,7 @@ def _step(
 @kernel
 def _coupled(
     model: Model, x: int, y: int, place: Ints, value: Floats, sign: float, cost: Floats, flow: Floats, supply: Floats,
-    demand: Floats, distance: Floats, parent: Ints,
+    demand: Floats, reached_by: Floats, parent: Ints,
 ) -> float:  # fmt: skip
     """The smallest (``sign`` 1) or largest (-1) mean of a value over couplings of two rows."""
     low, n = model.row_start[x], model.row_start[x + 1] - model.row_start[x]
@@ -157,7 +157,7 @@ def _coupled(
             cost[i, j] = sign * value[place[model.next_state[low + i]], place[model.next_state[begin + j]]]
     for j in range(m):
         demand[j] = model.probability[begin + j]
-    transport(n, m, cost, supply, demand, flow, distance, parent)
+    transport(n, m, cost, supply, demand, flow, reached_by, parent)
     for i in range(n):
         for j in range(m):
             total += flow[i, j] * cost[i, j]
@@ -166,56 +166,66 @@ def _coupled(
 
 @kernel
 def transport(
-    n: int, m: int, cost: Floats, supply: Floats, demand: Floats, flow: Floats, distance: Floats, parent: Ints
+    n: int, m: int, cost: Floats, supply: Floats, demand: Floats, flow: Floats, reached: Floats, parent: Ints
 ) -> None:
     """The cheapest flow from n supplies to m demands of the same total, by shortest augmenting paths.
 
-    ``supply`` and ``demand`` are used up. Node i < n is a supply, node n + j a demand.
+    ``supply`` and ``demand`` are used up. Node i < n is a supply, node n + j a demand. ``reached`` and ``parent`` are
+    room for 2 times n + m numbers. Paths are found in costs reduced by potentials, which are never negative but for
+    rounding: so a node that is left has its final distance, and costs that are almost equal cannot lead in a circle.
     """
+    distance, potential, before, is_left = reached[0], reached[1], parent[0], parent[1]
     for i in range(n):
+        potential[i] = 0.0
         for j in range(m):
             flow[i, j] = 0.0
+    for j in range(m):
+        potential[n + j] = cost[:n, j].min()
     while True:
         left = 0.0
+        for v in range(n + m):
+            distance[v], before[v], is_left[v] = np.inf, -1, 0
         for i in range(n):
-            distance[i], parent[i] = (0.0 if supply[i] > _TINY else np.inf), -1
-            left += max(supply[i], 0.0)
+            if supply[i] > _TINY:
+                distance[i] = 0.0
+                left += supply[i]
         if left <= _TINY * n:
             return
-        for j in range(m):
-            distance[n + j], parent[n + j] = np.inf, -1
-        moved = True
-        while moved:
-            moved = False
-            for i in range(n):
+        nearest = 0.0
+        while True:
+            at = -1
+            for v in range(n + m):
+                if is_left[v] == 0 and distance[v] < np.inf and (at < 0 or distance[v] < distance[at]):
+                    at = v
+            if at < 0:
+                return
+            nearest, is_left[at] = distance[at], 1
+            if at >= n and demand[at - n] > _TINY:
+                break
+            if at < n:
                 for j in range(m):
-                    if distance[i] + cost[i, j] < distance[n + j] - 1e-13:
-                        distance[n + j], parent[n + j] = distance[i] + cost[i, j], i
-                        moved = True
-                    if flow[i, j] > _TINY and distance[n + j] - cost[i, j] < distance[i] - 1e-13:
-                        distance[i], parent[i] = distance[n + j] - cost[i, j], j
-                        moved = True
-        best = -1
-        for j in range(m):
-            if demand[j] > _TINY and (best < 0 or distance[n + j] < distance[n + best]):
-                best = j
-        if best < 0 or distance[n + best] == np.inf:
-            return
-        amount, j = demand[best], best
-        while True:
-            i = parent[n + j]
-            if parent[i] < 0:
-                amount = min(amount, supply[i])
-                break
-            amount = min(amount, flow[i, parent[i]])
-            j = parent[i]
-        j = best
-        while True:
-            i = parent[n + j]
-            flow[i, j] += amount
-            if parent[i] < 0:
+                    onward = nearest + max(0.0, cost[at, j] + potential[at] - potential[n + j])
+                    if onward < distance[n + j] and is_left[n + j] == 0:
+                        distance[n + j], before[n + j] = onward, at
+            else:
+                for i in range(n):
+                    onward = nearest + max(0.0, potential[at] - cost[i, at - n] - potential[i])
+                    if flow[i, at - n] > _TINY and onward < distance[i] and is_left[i] == 0:
+                        distance[i], before[i] = onward, at
+        for v in range(n + m):
+            potential[v] += min(distance[v], nearest)
+        amount, last = demand[at - n], at
+        while at >= 0:
+            i = before[at]
+            amount = min(amount, supply[i] if before[i] < 0 else flow[i, before[i] - n])
+            at = before[i]
+        at = last
+        while at >= 0:
+            i = before[at]
+            flow[i, at - n] += amount
+            at = before[i]
+            if at < 0:
                 supply[i] -= amount
-                break
-            flow[i, parent[i]] -= amount
-            j = parent[i]
-        demand[best] -= amount
+            else:
+                flow[i, at - n] -= amount
+        demand[last - n] -= amount

@@ -26,11 +26,12 @@ from tether.conditioning.model_sets import (
     Assumption,
     check_gamma,
     has_copies,
-    hidden_causes_in_words,
+    is_practice_assumed,
+    left_with_hidden_causes,
     model_set,
 )
 from tether.conditioning.sampled import SampledGumbelMax
-from tether.errors import Problem, QueryError
+from tether.errors import QueryError
 from tether.evaluation.following import follow
 from tether.evaluation.plan_risk import chances_over
 from tether.evaluation.ranges import Range, ranges_with_breakdown, survival
@@ -42,7 +43,6 @@ from tether.plan.limited import LimitedPlanRecord
 from tether.plan.objective import asked, asked_set
 from tether.plan.plan_record import PlanRecord
 from tether.plan.policy import shares_of_pairs
-from tether.plan.typed_record import TypedRecord
 
 if TYPE_CHECKING:
     import pyarrow
@@ -54,7 +54,7 @@ __all__ = [
     "VERDICTS",
     "Certificate",
     "Certified",
-    "certify",
+    "certificate_of",
     "verdict_number",
     "why_uncertified",
 ]
@@ -153,6 +153,9 @@ class Certificate(Tabular):
     worse, better : (float, float) or None
         (smallest, largest) chance that a single replay ends worse, and better, than what happened, over every causal
         model (`tether.records.Risk`). None if there are too many different returns.
+    practice_assumed : bool
+        Whether ``gamma`` and ``gamma_star`` take all actions as usually taken equally often, because nothing says how
+        often they are.
 
     Examples
     --------
@@ -184,6 +187,7 @@ class Certificate(Tabular):
     least_seen: int | None = None
     worse: tuple[float, float] | None = None
     better: tuple[float, float] | None = None
+    practice_assumed: bool = False
 
     @property
     def gain(self) -> float:
@@ -242,7 +246,8 @@ class Certificate(Tabular):
         The expected return is from -37.12 to -37.01 over all of these that agree with the model and the episode;
         observed -38.
         If the luck of different steps may be related, it is from -37.14 to -37.
-        The gain survives hidden reasons that changed the odds of an action by less than 5.54 times.
+        The gain survives hidden reasons that changed the odds of an action by less than 5.54 times, if all
+        actions are usually taken equally often.
         """
         if self.is_certain:
             which = EVERY_MODEL if self._related() else "every causal model that agrees with the model and the episode"
@@ -285,18 +290,14 @@ class Certificate(Tabular):
         --------
         >>> import tether
         >>> grid = tether.cases.grid_world()
-        >>> for sentence in tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=4).certify(gamma=2).hidden_causes:
+        >>> plan = tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=4)
+        >>> for sentence in plan.certify(gamma=2, practice="random").hidden_causes:
         ...     print(sentence)
         With hidden reasons that changed the odds of an action up to 2 times, it is from 34.51 to 549.9.
         No hidden reason for the actions can undo the gain, if what the model calls impossible is impossible.
         """
-        found = []
-        if self.gamma > 1.0:
-            span, times = _span(self.worst, self.best), three_digits(self.gamma)
-            found.append(f"With hidden reasons that changed the odds of an action up to {times} times, it is {span}.")
-        if self.gain > 0.0:
-            found.append(hidden_causes_in_words(self.gamma_star))
-        return found
+        star = self.gamma_star if self.gain > 0.0 else None
+        return left_with_hidden_causes(self.gamma, _span(self.worst, self.best), star, self.practice_assumed)
 
     @property
     def ranges(self) -> list[tuple[str, float, float]]:
@@ -372,7 +373,7 @@ class Certificate(Tabular):
         return html_table(head, rows)
 
 
-def certify(
+def certificate_of(
     cf: CounterfactualRecord,
     policy: Any,
     *,
@@ -381,52 +382,7 @@ def certify(
     objective: Property | None = None,
     minimise: bool = False,
 ) -> Certificate:
-    """What holds for a plan or policy under every causal model of an episode.
-
-    Parameters
-    ----------
-    cf : CounterfactualMDP
-        The model and the observed episode. Every causal model that agrees with both counts, whatever its mechanism is,
-        if in it the luck of one step says nothing about the luck of another.
-    policy : Plan or policy
-        A plan for the same episode, or a policy as `CounterfactualMDP.evaluate` takes it. A policy must have an action
-        in every state that some causal model can lead to.
-    gamma : float
-        Allow for hidden causes of actions and outcomes, that changed the odds of every action at most so many times
-        (Γ of the marginal sensitivity model; 1: none).
-    practice : policy, optional
-        How often each action is usually taken in each state: a policy of the state, or "random". By default it is
-        usual practice in the log of a learned model (`tether.practice`), and every action equally often in any other
-        model.
-    objective, minimise
-        How the policy is judged: by the probability of a property instead of the return, and whether less is better.
-        A plan is judged by its own objective.
-
-    Returns
-    -------
-    Certificate
-        Its range under every causal model, and under every one that is counterfactually stable; the guaranteed gain,
-        the breakdown point, and a verdict; what is left with hidden causes, and if luck is related over time.
-
-    Examples
-    --------
-    >>> import tether
-    >>> case = tether.cases.epidemic()
-    >>> cf = tether.counterfactual(case.mdp, case.path)
-    >>> tether.certify(cf, "random").verdict
-    'holds'
-    >>> print(tether.certify(cf, "observed"))
-    Every causal model that agrees with the model and the episode gives the observed return.
-    >>> tether.certify(cf, "random", objective=tether.reach("over")).verdict
-    'holds'
-    """
-    if isinstance(cf, TypedRecord):
-        raise QueryError(
-            Problem(
-                "tether.certify is about one model, and this episode has several hidden types",
-                fix="cf.plan().certify(), or for one type tether.certify(cf.by_type['a name'], policy)",
-            )
-        )
+    """What holds for a plan or policy under every causal model of an episode; see `tether.certify`."""
     if isinstance(policy, PlanRecord | LimitedPlanRecord):
         if objective is not None or minimise:
             raise QueryError("a plan is judged by its own objective: leave out objective= and minimise=")
@@ -458,6 +414,7 @@ def certify(
         least_seen=least,
         worse=worse,
         better=better,
+        practice_assumed=is_practice_assumed(cf.mdp, practice),
     )
 
 

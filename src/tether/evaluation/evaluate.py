@@ -196,7 +196,7 @@ class Evaluation(Tabular):
         >>> import tether
         >>> patient = tether.cases.sepsis()
         >>> found = tether.counterfactual(patient.mdp, patient.path).plan(k=9, m=2).evaluate().return_distribution()
-        >>> found.quantile(0.5), round(found.worst_mean(0.05), 1)
+        >>> found.quantile(0.5), round(found.cvar(0.05), 1)
         (-4750.0, -6850.0)
         """
         from tether.evaluation.return_distribution import distribution_of

@@ -45,7 +45,7 @@ class ReturnDistribution(Tabular):
     >>> found = tether.counterfactual(case.mdp, case.path).plan(k=7, m=4).evaluate().return_distribution()
     >>> found
     <ReturnDistribution: 8 values, -15 … -4, mean -11.28>
-    >>> found.quantile(0.05), found.chance(at_most=-15), round(found.worst_mean(0.1), 3)
+    >>> found.quantile(0.05), found.chance(at_most=-15), round(found.cvar(0.1), 3)
     (-15.0, 0.2222222222222222, -15.0)
     """
 
@@ -88,7 +88,7 @@ class ReturnDistribution(Tabular):
         total = np.cumsum(self.probabilities)
         return float(self.values[min(int(np.searchsorted(total, share - 1e-12)), self.values.size - 1)])
 
-    def worst_mean(self, share: float, *, largest: bool = False) -> float:
+    def cvar(self, share: float, *, largest: bool = False) -> float:
         """The mean of the lowest ``share`` of the returns: the conditional value at risk, CVaR.
 
         ``largest``: of the largest ones, which are the worst where less is better.

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, summed
 from tether._foundation.markup import html_table
 from tether._foundation.words import average
 from tether.conditioning.counterfactual_record import CounterfactualRecord
@@ -20,7 +20,7 @@ from tether.core.chain import Chain, Link
 from tether.observation.changes import is_change
 from tether.plan.plan_record import PlanRecord
 
-__all__ = ["Tailoring", "about_plan", "tailoring_of"]
+__all__ = ["Tailoring", "about_chain", "about_plan", "tailoring_of"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,6 +33,9 @@ class Tailoring:
         Expected total variation between the counterfactual and the nominal row taken at each step.
     influenced : array (T,)
         Probability that the pair taken at each step is one-step influenced.
+    about_episode : float
+        How much of it is about this episode: the mean strength of the steps from the first change on, 0 to 1. Before
+        it, what was done is repeated. 1 if nothing is changed.
 
     Examples
     --------
@@ -46,6 +49,7 @@ class Tailoring:
     influenced: Floats
     chain: Chain
     flags: tuple[Ints, ...]
+    about_episode: float
 
     @property
     def expected_influenced_steps(self) -> float:
@@ -159,26 +163,37 @@ def tailoring_of(
         share[t] = weight[flag].sum()
         # An episode that has ended takes no steps: a run of uninfluenced steps ends there.
         flags.append((flag | chain.at_rest(t))[chain.links[t].decision])
-    return Tailoring(strength, share, chain, tuple(flags))
+    return Tailoring(strength, share, chain, tuple(flags), about_chain(cf, chain))
+
+
+def about_chain(cf: CounterfactualRecord, chain: Chain) -> float:
+    """How much of what is done is about the episode, from the first change on (`tether.core.about`).
+
+    It is 1 if nothing is changed. Of each node the probability is followed that something was changed before it.
+    """
+    from tether.core.about import Strengths, about_episode
+
+    found, unchanged = [], chain.occupancy()[0]
+    changed_before = np.zeros(unchanged.size)
+    for t, (decided, link) in enumerate(zip(chain.taken, chain.links, strict=True)):
+        edits, source = cf.graph.layers[t].edits, decided.source
+        strength, at = np.zeros(source.size), edits.locate(decided.pairs)
+        strength[at >= 0] = edits.strengths(at[at >= 0])
+        states, done = chain.visits[t].states[source], int(cf.observation.actions[t])
+        changes = is_change(cf.mdp.form, states, decided.pairs, done) & ~chain.at_rest(t)
+        mass = (changed_before[source] + changes * unchanged[source]) * decided.probability
+        found.append(Strengths(np.zeros(source.size, np.int64), mass, strength, ~chain.at_rest(t)))
+        changes_here, after = changes[link.decision], chain.visits[t + 1].size
+        stays = unchanged[link.source] * link.probability
+        goes_on = changed_before[link.source] * link.probability + changes_here * stays
+        unchanged = summed(link.target, ~changes_here * stays, after)
+        changed_before = summed(link.target, goes_on, after)
+    return float(about_episode(1, found)[0])
 
 
 def about_plan(plan: PlanRecord) -> float:
-    """How much of a plan is about its episode (`tether.core.about`); 1 if it changes nothing."""
-    from tether.core.about import Strengths, about_episode, since_change
-
-    cf, chain, occupancy, found = plan.asked, plan.chain, plan.chain.occupancy(), []
-    for t, decided in enumerate(chain.taken):
-        some = np.flatnonzero(~chain.at_rest(t))
-        visits, pairs, source = chain.visits[t], decided.pairs[some], decided.source[some]
-        states = visits.states[source]
-        strength, edits = np.zeros(some.size), cf.graph.layers[t].edits
-        at = edits.locate(pairs)
-        strength[at >= 0] = edits.strengths(at[at >= 0])
-        changed = is_change(cf.mdp.form, states, pairs, int(cf.observation.actions[t]))
-        since = since_change(visits.changes[source], changed, plan.m)
-        mass = occupancy[t][source] * decided.probability[some]
-        found.append(Strengths(np.zeros(some.size, np.int64), mass, strength, since))
-    return float(about_episode(1, found)[0])
+    """How much of a plan is about its episode; 1 if it changes nothing."""
+    return about_chain(plan.asked, plan.chain)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,12 +17,22 @@ from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import Tabular
 from tether._foundation.markup import Displayed
 from tether._foundation.rounding import gain_of, rounding_of
-from tether._foundation.words import number, three_digits
-from tether.conditioning.model_sets import UNRELATED_LUCK, check_gamma, hidden_causes_in_words, model_set
+from tether._foundation.words import number
+from tether.conditioning.model_sets import (
+    UNRELATED_LUCK,
+    check_gamma,
+    is_practice_assumed,
+    left_with_hidden_causes,
+    model_set,
+)
+from tether.errors import QueryError
 from tether.evaluation.typed_following import TypeFollowed
 from tether.model.properties import Property
+from tether.plan.best_values import observed_value
+from tether.plan.objective import asked
 from tether.plan.policy import shares_of_pairs
 from tether.plan.typed_plan import TypedPlanRecord
+from tether.plan.typed_record import TypedRecord
 
 __all__ = ["TypedCertificate", "typed_certificate"]
 
@@ -53,6 +63,8 @@ class TypedCertificate(Tabular, Displayed):
         ``nothing`` of each type.
     objective, minimise
         What the plan was made for.
+    practice_assumed : bool
+        As of `tether.records.Certificate`.
 
     Examples
     --------
@@ -75,6 +87,7 @@ class TypedCertificate(Tabular, Displayed):
     by_type: dict[str, tuple[float, float]]
     objective: Property | None = None
     minimise: bool = False
+    practice_assumed: bool = False
 
     @property
     def verdict(self) -> str:
@@ -93,19 +106,11 @@ class TypedCertificate(Tabular, Displayed):
         >>> import tether
         >>> case = tether.cases.epidemic()
         >>> types = tether.Types({"any": case.mdp}, prior={"any": 1.0})
-        >>> print(*tether.counterfactual(types, case.path).plan(k=3, m=1).certify().hidden_causes)
+        >>> print(*tether.counterfactual(types, case.path).plan(k=3, m=1).certify(practice="random").hidden_causes)
         The gain survives hidden reasons that changed the odds of an action by less than 5.54 times.
         """
-        found = []
-        if self.gamma > 1.0:
-            times = three_digits(self.gamma)
-            found.append(
-                f"With hidden reasons that changed the odds of an action up to {times} times, it is "
-                f"{_span(self.worst, self.best)}."
-            )
-        if self.verdict == "holds":
-            found.append(hidden_causes_in_words(self.gamma_star))
-        return found
+        star = self.gamma_star if self.verdict == "holds" else None
+        return left_with_hidden_causes(self.gamma, _span(self.worst, self.best), star, self.practice_assumed)
 
     def to_arrow(self) -> Any:
         """One row per assumption: assume, worst, best, the guaranteed gain."""
@@ -135,37 +140,70 @@ class TypedCertificate(Tabular, Displayed):
 
 def typed_certificate(plan: TypedPlanRecord, gamma: float = 1.0, practice: Any = None) -> TypedCertificate:
     """The certificate of a plan; ``practice`` says how often each action is usually taken, of whatever type one is."""
+    followed = [TypeFollowed.of_plan(model_set(one, "nothing"), plan) for one in plan.cf.by_type.values()]
+    values = plan.value, plan.observed_value
+    return _certified(plan.cf, followed, values, plan.objective, plan.minimise, gamma, practice)
+
+
+def certify_typed(
+    cf: TypedRecord, policy: Any, gamma: float, practice: Any, objective: Property | None, minimise: bool
+) -> TypedCertificate:
+    """The certificate of a plan, or of a policy of the state that does not see the type; see `tether.certify`."""
+    if isinstance(policy, TypedPlanRecord):
+        if objective is not None or minimise:
+            raise QueryError("a plan is judged by its own objective: leave out objective= and minimise=")
+        return typed_certificate(policy, gamma, practice)
+    worlds = list(cf.by_type.values())
+    followed = [TypeFollowed.of_policy(model_set(one, "nothing"), policy, objective, minimise) for one in worlds]
+    value = float(cf.shares @ [one.value for one in followed])
+    observed = float(cf.shares @ [observed_value(asked(one, objective, minimise)) for one in worlds])
+    return _certified(cf, followed, (value, observed), objective, minimise, gamma, practice)
+
+
+def _certified(
+    cf: TypedRecord,
+    followed: list[TypeFollowed],
+    values: tuple[float, float],
+    objective: Property | None,
+    minimise: bool,
+    gamma: float,
+    practice: Any,
+) -> TypedCertificate:
+    """The certificate of what was followed for each type; ``values`` are its own and that of what was done."""
     from tether.core.extremes import undoing_strengths
 
-    gamma, sign, shares = check_gamma(gamma), plan.sign, plan.cf.shares
-    worlds = list(plan.cf.by_type.values())
-    usual = plan.cf.types.usual if practice is None else None
-    taken = [shares_of_pairs(one.mdp, practice) if usual is None else usual for one in worlds]
-    followed = [TypeFollowed(model_set(one, "nothing"), plan) for one in worlds]
+    gamma, sign, shares, observed = check_gamma(gamma), -1.0 if minimise else 1.0, cf.shares, values[1]
+    worlds = list(cf.by_type.values())
+    usual, own = (cf.types.usual, cf.types.own_practice) if practice is None else (None, None)
+    if own is not None:
+        taken = [own[name] for name in cf.possible]
+    else:
+        taken = [shares_of_pairs(one.mdp, practice) if usual is None else usual for one in worlds]
 
     def extremes(strength: float, side: float) -> Floats:
         return np.array([one.extreme(strength, own, side) for one, own in zip(followed, taken, strict=True)])
 
-    level = sign * plan.observed_value + 1e-12 * max(1.0, abs(plan.observed_value))
+    level = sign * observed + 1e-12 * max(1.0, abs(observed))
 
     def above(_: Ints, strengths: Floats) -> Floats:
         return np.array([sign * float(shares @ extremes(float(one), sign)) - level for one in strengths])
 
     ends = np.stack([extremes(1.0, sign), extremes(1.0, -sign)])
     wide = ends if gamma == 1.0 else np.stack([extremes(gamma, sign), extremes(gamma, -sign)])
-    least, most = np.array([one.related(plan.observed_value) for one in followed]).T @ shares
+    least, most = np.array([one.related(observed) for one in followed]).T @ shares
     return TypedCertificate(
         nothing=(float(ends[0] @ shares), float(ends[1] @ shares)),
         worst=float(wide[0] @ shares),
         best=float(wide[1] @ shares),
         gamma=gamma,
         gamma_star=float(undoing_strengths(above, 1)[0]),
-        related=(float(most), float(least)) if plan.minimise else (float(least), float(most)),
-        value=plan.value,
-        observed_value=plan.observed_value,
-        by_type={name: (float(low), float(high)) for name, (low, high) in zip(plan.cf.possible, ends.T, strict=True)},
-        objective=plan.objective,
-        minimise=plan.minimise,
+        related=(float(most), float(least)) if minimise else (float(least), float(most)),
+        value=values[0],
+        observed_value=observed,
+        by_type={name: (float(low), float(high)) for name, (low, high) in zip(cf.possible, ends.T, strict=True)},
+        objective=objective,
+        minimise=minimise,
+        practice_assumed=usual is None and own is None and is_practice_assumed(worlds[0].mdp, practice),
     )
 
 

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from tether._foundation.arrays import Floats
 from tether._foundation.arrow import Tabular
 from tether._foundation.markup import Displayed
 from tether._foundation.words import with_spread
@@ -31,14 +34,14 @@ class TypedEvaluation(Tabular, Displayed):
     ----------
     value : float
         The expected return, or the chance of the property, averaged over the types.
-    std : float or None
-        The standard deviation of the return, also from not knowing the type; None for a plan of several types.
-    values : mapping of name to float
+    std : float
+        The standard deviation of the return, also from not knowing the type.
+    values, stds : mapping of name to float
         For each type that the episode leaves possible.
     shares : mapping of name to float
         How likely each is.
     by_type : mapping of name to Evaluation
-        All that is to be expected for each type; empty for a plan of several types.
+        All that is to be expected for each type under a policy of the state; empty for a plan of several types.
 
     Examples
     --------
@@ -50,8 +53,9 @@ class TypedEvaluation(Tabular, Displayed):
     """
 
     value: float
-    std: float | None
+    std: float
     values: Mapping[str, float]
+    stds: Mapping[str, float]
     shares: Mapping[str, float]
     by_type: Mapping[str, Evaluation]
     over_time: tuple[Mapping[Any, float], ...]
@@ -72,18 +76,18 @@ class TypedEvaluation(Tabular, Displayed):
         return dict(self.over_time[t])
 
     def to_arrow(self) -> pyarrow.Table:
-        """One row for each type: type, probability, value."""
+        """One row for each type: type, probability, value, std."""
         import pyarrow as pa
 
         names = list(self.values)
         return pa.table({
             "type": names, "probability": [self.shares[name] for name in names],
-            "value": [self.values[name] for name in names],
+            "value": [self.values[name] for name in names], "std": [self.stds[name] for name in names],
         })  # fmt: skip
 
     def __repr__(self) -> str:
-        value = f"{self.value:.4g}" if self.std is None else with_spread(self.value, self.std)
-        return f"<TypedEvaluation: value {value}; {', '.join(f'{z} {one:.4g}' for z, one in self.values.items())}>"
+        each = ", ".join(f"{z} {one:.4g}" for z, one in self.values.items())
+        return f"<TypedEvaluation: value {with_spread(self.value, self.std)}; {each}>"
 
 
 def evaluate_typed(
@@ -103,12 +107,35 @@ def evaluate_typed(
             for state, chance in zip(*one.distribution(t), strict=True):
                 total[state] = total.get(state, 0.0) + shares[name] * float(chance)
         over_time.append(total)
-    values = {name: one.mean for name, one in found.items()}
-    return TypedEvaluation(mean, math.sqrt(square), values, shares, found, tuple(over_time))
+    values, stds = ({name: getattr(one, what) for name, one in found.items()} for what in ("mean", "std"))
+    return TypedEvaluation(mean, math.sqrt(square), values, stds, shares, found, tuple(over_time))
 
 
 def evaluate_typed_plan(plan: TypedPlanRecord) -> TypedEvaluation:
     """The plan followed for each type."""
     over_time = tuple(plan.distribution(t) for t in range(plan.cf.T + 1))
-    shares = {name: plan.cf.posterior[name] for name in plan.cf.possible}
-    return TypedEvaluation(plan.value, None, plan.values, shares, {}, over_time)
+    names, shares = plan.cf.possible, plan.cf.shares
+    own = _variances(plan)
+    apart = np.array([plan.values[name] for name in names]) - plan.value
+    stds = {name: math.sqrt(one) for name, one in zip(names, own.tolist(), strict=True)}
+    std, likely = math.sqrt(float(shares @ (own + apart**2))), {name: plan.cf.posterior[name] for name in names}
+    return TypedEvaluation(plan.value, std, plan.values, stds, likely, {}, over_time)
+
+
+def _variances(plan: TypedPlanRecord) -> Floats:
+    """The variance of the return of a plan for each type, from the last step to the first."""
+    values, occupied, discount = plan.vectors, plan.occupancy, plan.vectors.models[0].discount
+    worth = {node: values.choice(plan.cf.T, *node).values for node in occupied[-1]}
+    found = {node: np.zeros(len(values.models)) for node in worth}
+    for t in range(plan.cf.T - 1, -1, -1):
+        rows, earned = values.step(t), values.rows.earned(t)
+        here, own = {node: values.choice(t, *node).values for node in occupied[t]}, {}
+        for node, mean in here.items():
+            total = np.zeros(len(values.models))
+            for after, place in plan.onward(t, node, rows):
+                if after in worth:  # the others are impossible
+                    apart = earned[place] + discount * worth[after] - mean
+                    total += rows.probability[place] * (apart**2 + discount**2 * found[after])
+            own[node] = total
+        worth, found = here, own
+    return next(iter(found.values()))

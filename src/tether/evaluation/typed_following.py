@@ -10,14 +10,16 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any, Self
 
 import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
 from tether.conditioning.model_sets import ModelSet
 from tether.core.chain import Taken, Visits
-from tether.evaluation.following import Followed, or_as_observed, walk
+from tether.evaluation.following import Followed, follow, or_as_observed, walk
 from tether.evaluation.ranges import PolicyValues, related_range
+from tether.model.properties import Property
 from tether.plan.objective import asked_set
 from tether.plan.typed_plan import TypedPlanRecord
 
@@ -25,11 +27,26 @@ __all__ = ["TypeFollowed"]
 
 
 class TypeFollowed:
-    """A plan followed under the causal models of one type; ``models`` are those before a property is asked about."""
+    """A plan or policy followed under the causal models of one type; ``models`` are those without the property."""
 
-    def __init__(self, models: ModelSet, plan: TypedPlanRecord) -> None:
-        self.models, self.objective = models, plan.objective
-        self.followed = _follow(asked_set(models, plan.objective, plan.minimise), plan)
+    def __init__(self, models: ModelSet, followed: Followed, objective: Property | None) -> None:
+        self.models, self.followed, self.objective = models, followed, objective
+
+    @classmethod
+    def of_plan(cls, models: ModelSet, plan: TypedPlanRecord) -> Self:
+        """A plan for hidden types."""
+        followed = _follow(asked_set(models, plan.objective, plan.minimise), plan)
+        return cls(models, followed, plan.objective)
+
+    @classmethod
+    def of_policy(cls, models: ModelSet, policy: Any, objective: Property | None, minimise: bool) -> Self:
+        """A policy of the state, which does not see the type."""
+        return cls(models, follow(models, policy, objective, minimise), objective)
+
+    @property
+    def value(self) -> float:
+        """Its value under Gumbel-max."""
+        return PolicyValues(asked_set(self.models, self.objective), self.followed).at(0.0)[0]
 
     def extreme(self, gamma: float, share: Floats, side: float) -> float:
         """The smallest (``side`` = 1) or largest (-1) value, with hidden causes up to ``gamma``."""

@@ -47,12 +47,8 @@ def left_to_chance(cf: CounterfactualRecord, chain: Chain) -> bool:
     return any(bool(np.any(start[pairs + 1] - start[pairs] > 1)) for pairs in taken)
 
 
-def strength(
-    cf: CounterfactualRecord, outlook: Evaluation, steps: Sequence[ExplainedStep], about: float | None = None
-) -> str:
+def strength(cf: CounterfactualRecord, outlook: Evaluation, steps: Sequence[ExplainedStep]) -> str:
     """How much of it is about this episode, from the first change on.
-
-    ``about`` is how much of a plan is (`Plan.about_episode`); by default the mean strength of the steps from there on.
 
     Examples
     --------
@@ -72,7 +68,7 @@ def strength(
         over = f"the {counted(outlook.T, 'step')}" if not until else f"the steps{until}"
         return f"Nothing is changed. On average over {over}, the observation moves {percent(mean)} of the probability."
     first = changed[0].t
-    share = tailoring.mean_strength(first) if about is None else about
+    share = tailoring.about_episode
     if share <= ROUNDING:
         where = "Nothing in this" if first == 0 else f"From step {first} on, nothing in this"
         return f"{where} is specific to this episode: it is what the model expects of anyone."

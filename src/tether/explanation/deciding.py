@@ -93,16 +93,30 @@ def _for_the_outcome(
     if best is not None and (best.necessity or 0.0) > ROUNDING:
         chance = best.necessity or 0.0
         how = "for certain" if chance >= 1 - ROUNDING else f"with a probability of {percent(chance)}"
+        then = _expected_then(decisions, best)
         sentences.append(
             f"The outcome, {event}, could best have been averted at t = {best.t}: {name(best.action)}, and nothing "
-            f"else changed, would have averted it {how}{_over_models(decisions, best)}."
+            f"else changed, would have averted it {how}{_over_models(decisions, best)}.{then}"
         )
     elif from_when > 0 and known:
         sentences.append(f"No other action, with nothing else changed, could have averted the outcome, {event}.")
     if from_when < decisions.cf.T:
-        when = f"at t ≥ {from_when}" if from_when else "in the whole episode"
-        sentences.append(f"Nothing done {when} could have changed the outcome.")
+        nothing = "nothing done could have changed the outcome"
+        whole = "Nothing done in the whole episode could have changed the outcome."
+        sentences.append(f"From the observed state at t = {from_when} on, {nothing}." if from_when else whole)
     return sentences
+
+
+def _expected_then(decisions: Decisions, best: Decision) -> str:
+    """Whether the action was the better one by what could be known at the time, as a further sentence."""
+    done = next(row for row in decisions.at(best.t) if row.is_observed)
+    if best.mistake is None or done.mistake is None:
+        return ""
+    if decisions.could_be_known(best):
+        return f" {_KNOWN_THEN[True].strip()}"
+    if best.mistake > done.mistake:
+        return f" By what could be known at the time, it was worse ({_what(decisions)})."
+    return f" {_KNOWN_THEN[False].strip()}"
 
 
 def _over_models(decisions: Decisions, best: Decision) -> str:

@@ -14,7 +14,7 @@ from tether._foundation.markup import html_table, paragraphs
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import strength_in_words
 from tether.errors import QueryError
-from tether.evaluation.certificate import certify, why_uncertified
+from tether.evaluation.certificate import certificate_of, why_uncertified
 from tether.evaluation.disagreement import Disagreement, disagreement_of
 from tether.evaluation.evaluate import Evaluation, chance_of_changes, evaluate_plan, evaluate_policy
 from tether.evaluation.fixed_sequences import FixedSequence, fixed_sequence
@@ -85,7 +85,8 @@ class Explanation(Tabular):
     It is expected to do better than what happened, under every causal model in which the luck of one step says nothing
     about the luck of another. The expected return is from -37.12 to -37.01 over all of these that agree with the model
     and the episode; observed -38. If the luck of different steps may be related, it is from -37.14 to -37. The gain
-    survives hidden reasons that changed the odds of an action by less than 5.54 times.
+    survives hidden reasons that changed the odds of an action by less than 5.54 times, if all actions are usually taken
+    equally often.
     """
 
     plan: PlanRecord
@@ -199,7 +200,7 @@ class Explanation(Tabular):
         >>> explanation.certificate.verdict, explanation.uncertified
         ('never worse', '')
         """
-        return certify(self.plan.cf, self.plan) if self.with_certificate and not self.uncertified else None
+        return certificate_of(self.plan.cf, self.plan) if self.with_certificate and not self.uncertified else None
 
     @cached_property
     def uncertified(self) -> str:

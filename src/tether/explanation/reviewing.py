@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import at_most_three_digits, counted, percent, three_digits
+from tether.conditioning.model_sets import IF_EQUAL, IF_IMPOSSIBLE, is_practice_assumed
 from tether.explanation.state_words import acting
 
 if TYPE_CHECKING:
@@ -247,11 +248,12 @@ def _hidden(found: Review) -> str:
     if strength is None or worst is None:
         return ""
     if math.isinf(strength):
-        return f"No hidden reason, however strong, makes the decision at step {worst.t} right."
+        return f"No hidden reason, however strong, makes the decision at step {worst.t} right, {IF_IMPOSSIBLE}."
     times = at_most_three_digits(strength)
+    practice = IF_EQUAL if is_practice_assumed(found.mdp, None) else ""
     return (
         f"The decision at step {worst.t} was right only if hidden reasons changed the odds of an action {times} times "
-        "or more."
+        f"or more{practice}."
     )
 
 

@@ -23,7 +23,6 @@ from tether.evaluation.evaluate import evaluate_policy
 from tether.evaluation.outcomes import absorbing
 from tether.evaluation.ranges import best_case
 from tether.evaluation.return_distribution import middle_half, of_half
-from tether.evaluation.tailoring import about_plan
 from tether.explanation.about_episode import RARE, influenced_steps, known_tailoring, left_to_chance, strength
 from tether.explanation.evidence import learned_sentences
 from tether.explanation.outcome_chances import goes_on
@@ -203,8 +202,7 @@ def simple_alternatives(explanation: Explanation, name: Name) -> list[str]:
 def about_this_episode(explanation: Explanation) -> list[str]:
     """How much of the plan is about this episode; and the known ground, if any step is random."""
     plan, cf, outlook = explanation.plan, explanation.plan.asked, explanation.outlook
-    about = about_plan(plan)
-    sentences = [strength(cf, outlook, explanation.steps, about)]
+    sentences = [strength(cf, outlook, explanation.steps)]
     if left_to_chance(cf, outlook.chain):
         if explanation.no_plan_is_about:
             sentences.append("No plan that helps is about this episode.")

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import counted, number, percent, three_digits
 from tether.conditioning.sampled import SampledGumbelMax
+from tether.evaluation.tailoring import about_plan
 from tether.explanation.about_episode import left_to_chance
 from tether.explanation.outcome_chances import goes_on
 from tether.explanation.sentences import falls_short, robust_plan
 from tether.influence.one_step import Effective, Influence, TotalVariation
 from tether.influence.own import InfluenceTest
 from tether.model.properties import value_name
-from tether.plan.limits import SHARE, enough_k
+from tether.plan.limits import ABOUT, SHARE, enough_k
 
 if TYPE_CHECKING:
     from tether.conditioning.mechanism import Mechanism
@@ -67,7 +68,7 @@ def limits_in_words(plan: PlanRecord, suggested: bool = False) -> str:
     """K and m of a plan; ``suggested`` means that k was left out and chosen by the library."""
     chosen = ""
     if suggested:
-        chosen = " (the shortest tether that is enough)" if plan.gain > 0 else " (no tether gains anything)"
+        chosen = f" ({_why_suggested(plan)})" if plan.gain > 0 else " (no tether gains anything)"
     if suggested and plan.constraint is not None:
         chosen = " (the shortest tether that is enough for the return and can keep to the limit)"
     changes = f"at most {counted(plan.m, 'action')} may change" if plan.m else "no action may change"
@@ -78,6 +79,12 @@ def limits_in_words(plan: PlanRecord, suggested: bool = False) -> str:
         other += "".join(f" {sentence}" for sentence in plan.constraint.sentences())
     tether = tether_in_words(plan.rule, plan.k, plan.T)
     return f"k = {plan.k}{chosen}: {tether}.{_without_luck(plan)} m = {plan.m}: {changes}.{other}"
+
+
+def _why_suggested(plan: PlanRecord) -> str:
+    if about_plan(plan) >= ABOUT:
+        return "the largest gain of the plans that are about this episode"
+    return "the shortest tether that is enough"
 
 
 def _without_luck(plan: PlanRecord) -> str:
@@ -272,7 +279,7 @@ def _some_beyond(plan: PlanRecord, table: Sweep) -> list[str]:
 def suggestion(plan: PlanRecord, table: Sweep) -> tuple[int | None, str]:
     """The suggested k, and what it means."""
     m, T = plan.m, plan.T
-    k = enough_k(table, m)
+    k = plan.question.suggested_k(m)
     sign = -1.0 if table.minimise else 1.0
     free = sign * (table.value(T + 1, m) - table.observed_value)
     with_m = f"with {counted(m, 'change')} at most" if m else "without any change"
@@ -285,11 +292,16 @@ def suggestion(plan: PlanRecord, table: Sweep) -> tuple[int | None, str]:
         )
     gain = sign * (table.value(k, m) - table.observed_value)
     of_free = percent(min(1.0, gain / free)) if free > table.rounding else "100 %"
-    among = "" if table.ks.size == T + 1 else " of those looked at"
+    if plan.question.helps_and_is_about(m):
+        why = f"Of the plans that are about this episode, its plan gains most {with_m}."
+    else:
+        why = (
+            f"It is the shortest tether that gives at least {100 * SHARE:.0f} % of what the longest one (k = {T}) "
+            f"gives {with_m}."
+        )
     return k, (
-        f"Suggested: k = {k}. It is the shortest tether{among} that gives at least {100 * SHARE:.0f} % of what the "
-        f"longest one (k = {T}) gives {with_m}. It gains {three_digits(gain)}, which is {of_free} of what could be "
-        "gained without a tether at all."
+        f"Suggested: k = {k}. {why} It gains {three_digits(gain)}, which is {of_free} of what could be gained without "
+        "a tether at all."
     )
 
 

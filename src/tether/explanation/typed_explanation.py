@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tether._foundation.arrow import Tabular, name_array
-from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.words import number, percent
 from tether.evaluation.typed_certificate import TypedCertificate, typed_certificate
+from tether.explanation.history_explanation import HistoryExplanation, HistoryStep
+from tether.explanation.typed_review import TypedReview, review_typed
 from tether.plan.typed_plan import TypedPlanRecord
 
 if TYPE_CHECKING:
-    import pyarrow
+    from tether.model.model_record import ModelRecord
 
 __all__ = ["TypedExplanation", "TypedStep", "explain_typed", "typed_data"]
 
 
 @dataclass(frozen=True, slots=True)
-class TypedStep(Displayed):
+class TypedStep(HistoryStep):
     """One step of an episode beside a plan.
 
     Attributes
     ----------
-    t : int
-    state, action : name
-        What was observed and what was done.
-    planned_state : name
-        Where the plan is most likely then.
-    planned : name
-        What it does there.
-    chance : float
-        How likely it is there.
-    changed : float
-        How likely the plan changes the action at this step.
+    t, state, action, planned_state, planned, chance, changed
+        As of `tether.records.HistoryStep`.
     luck, of_type : float
         How much the episode changes what is to be expected of ``planned`` (`TypedCounterfactual.strength`).
     types : mapping of name to float
@@ -51,20 +42,13 @@ class TypedStep(Displayed):
     ('NIL', 'V_I', 1.0)
     """
 
-    t: int
-    state: Any
-    action: Any
-    planned_state: Any
-    planned: Any
-    chance: float
-    changed: float
     luck: float
     of_type: float
     types: Mapping[str, float]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TypedExplanation(Tabular):
+class TypedExplanation(HistoryExplanation):
     """What should have been done for somebody whose type was never recorded; made by `TypedPlan.explain`.
 
     Attributes
@@ -81,7 +65,7 @@ class TypedExplanation(Tabular):
     >>> found = tether.counterfactual(types, case.path).plan(k=8, m=1).explain()
     >>> found.changes[0].t, found.changes[0].planned
     (0, 'V_I')
-    >>> print(found.sentences(str)[1])
+    >>> print(found.sentences(str)[3])
     With at most 1 change: at step 0, V_I instead of NIL.
     """
 
@@ -111,24 +95,26 @@ class TypedExplanation(Tabular):
             found.append(TypedStep(t, cf.path.states[t], cf.path.actions[t], state, action, *numbers, types))
         return tuple(found)
 
-    @property
-    def changes(self) -> tuple[TypedStep, ...]:
-        """The steps at which the plan changes the action where it most likely is."""
-        return tuple(step for step in self.steps if step.planned != step.action and step.changed > 0.0)
+    @cached_property
+    def review(self) -> TypedReview | None:
+        """What could be known at the time; None if those who acted saw the type, and with more than two types."""
+        types = self.plan.cf.types
+        if len(types.models) > 2 or types.own_practice is not None:
+            return None
+        return review_typed(self.plan.cf, self.plan.objective, self.plan.minimise)
 
-    def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
-        """What the episode says of the type; what should have been done, and for whom; and how sure that is."""
-        said = [
-            self._types(),
-            self._change(name),
-            self._value(),
-            self._interval(),
-            self._strength(name),
-            self._bracket(),
-        ]
+    def _said(self, name: Callable[[Any], str]) -> Iterator[str]:
+        """Mistake or luck; what the episode says of the type; what should have been done, and for whom; how sure."""
+        if self.review is not None:
+            yield from self.review.verdict(name)
+        yield self._types()
+        yield self._change(name)
+        yield self._value(self.plan.values if len(self.plan.values) > 1 else None)
+        yield self._interval()
+        yield self._strength(name)
+        yield self._bracket()
         if self.certificate is not None:
-            said.append(str(self.certificate))
-        return [sentence for sentence in said if sentence]
+            yield str(self.certificate)
 
     def _types(self) -> str:
         cf = self.plan.cf
@@ -136,35 +122,20 @@ class TypedExplanation(Tabular):
         before = cf.types.prior(cf.path.states[0])[name]
         return f"What happened makes {name} {percent(after)} likely; before it was {percent(before)}."
 
-    def _change(self, name: Callable[[Any], str]) -> str:
-        limit = f"With at most {self.plan.m} change{'' if self.plan.m == 1 else 's'}"
-        if self.plan.gain == 0.0 or not self.changes:
-            return f"{limit}, nothing is expected to be better than what was done."
-        first, *more = self.changes
-        later = f"; later steps depend on what is met ({len(more)} more likely to change)" if more else ""
-        return f"{limit}: at step {first.t}, {name(first.planned)} instead of {name(first.action)}{later}."
-
-    def _value(self) -> str:
-        plan = self.plan
-        if plan.gain == 0.0:
-            return ""
-        shown = percent if plan.objective is not None else number
-        what = "The expected return" if plan.objective is None else f"The chance that {plan.objective.in_words}"
-        of_types = ", ".join(f"{shown(value)} for {name}" for name, value in plan.values.items())
-        each = f": {of_types}" if len(plan.values) > 1 else ""
-        return f"{what} is then {shown(plan.value)} instead of {shown(plan.observed_value)}{each}."
-
     def _interval(self) -> str:
-        ends = self.plan.prior_interval
-        if ends is None:
+        """For which chances before the episode the advice stays the same."""
+        found = self.plan.prior_intervals
+        if not found:
             return ""
-        first = self.plan.cf.possible[0]
-        low, high = ends
-        if low <= 0.0 and high >= 1.0:
-            return f"The advice is the same, however frequent {first} is."
-        return (
-            f"The advice is the same if, before the episode, {first} is from {percent(low)} to {percent(high)} likely."
-        )
+        first = next(iter(found))
+        limited = {name: ends for name, ends in found.items() if ends[0] > 0.0 or ends[1] < 1.0}
+        if not limited:
+            return f"The advice is the same, however frequent {first if len(found) == 2 else 'each type'} is."
+        if len(found) == 2:
+            limited = {first: found[first]}
+        parts = [f"{name} is from {percent(low)} to {percent(high)} likely" for name, (low, high) in limited.items()]
+        others = "" if len(found) == 2 else " (each alone; the others keep their proportions)"
+        return f"The advice is the same if, before the episode, {', or '.join(parts)}{others}."
 
     def _strength(self, name: Callable[[Any], str]) -> str:
         if not self.changes:
@@ -183,35 +154,14 @@ class TypedExplanation(Tabular):
             f"{number(self.plan.value)} and {number(self.plan.best_possible)}."
         )
 
-    def to_arrow(self) -> pyarrow.Table:
-        """One row per step, with the fields of `TypedStep`, and a column for each type."""
-        import pyarrow as pa
+    @property
+    def _mdp(self) -> ModelRecord:
+        return self.plan.vectors.models[0]
 
-        mdp, steps = self.plan.vectors.models[0], self.steps
-        columns: dict[str, Any] = {"t": [step.t for step in steps]}
-        for field in ("state", "planned_state"):
-            columns[field] = name_array([getattr(step, field) for step in steps], mdp.states)
-        for field in ("action", "planned"):
-            columns[field] = name_array([getattr(step, field) for step in steps], mdp.actions)
-        for field in ("chance", "changed", "luck", "of_type"):
-            columns[field] = [getattr(step, field) for step in steps]
-        columns |= {f"P({name})": [step.types[name] for step in steps] for name in self.plan.cf.types.models}
-        return pa.table(columns)
-
-    def __str__(self) -> str:
-        return "\n".join(self.sentences(str))
-
-    def __repr__(self) -> str:
-        return (
-            f"<TypedExplanation: {len(self.steps)} steps, {len(self.changes)} changed, gain {number(self.plan.gain)}>"
-        )
-
-    def _repr_html_(self) -> str:
-        rows = [
-            (one.t, one.state, one.action, one.planned_state, one.planned, f"{one.changed:.2f}") for one in self.steps
-        ]
-        head = ("t", "observed", "did", "plan is in", "plan does", "changed")
-        return paragraphs(self.sentences(str)) + html_table(head, rows)
+    def _columns(self, mdp: ModelRecord) -> dict[str, Any]:
+        columns = super()._columns(mdp)
+        del columns["types"]
+        return columns | {f"P({name})": [one.types[name] for one in self.steps] for name in self.plan.cf.types.models}
 
 
 def explain_typed(plan: TypedPlanRecord, certificate: bool = True) -> TypedExplanation:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.errors import QueryError
+from tether.errors import Problem, QueryError
 from tether.evaluation.outcomes import outcome_of
 from tether.explanation.mistakes import Review, ReviewedStep
 from tether.model.properties import Property
@@ -56,6 +56,9 @@ class TypedReview(Review):
 
 def review_typed(cf: TypedRecord, objective: Property | None, minimise: bool) -> TypedReview:
     """What decisions cost by what could be known, and what chance did."""
+    if cf.types.own_practice is not None:
+        why = "those who acted saw the type (practice=), and what they could know depends on it"
+        raise QueryError(Problem(why, fix="review one type: cf.by_type['a name'].review()"))
     replayed = worlds(cf, objective, minimise)
     seen, T = replayed[0].observation, cf.T
     models = [asked_model(cf.types.bare(name), objective)[0] for name in cf.types.models]

@@ -129,9 +129,9 @@ class WhatIf:
         >>> tether.counterfactual(case.mdp, case.path).what_if({5: "V_I"}).certificate.verdict
         'holds'
         """
-        from tether.evaluation.certificate import certify
+        from tether.evaluation.certificate import certificate_of
 
-        return certify(self.cf, self.policy) if self.objective is None else None
+        return certificate_of(self.cf, self.policy) if self.objective is None else None
 
     def outcomes(self) -> dict[str, float]:
         """Probability of each outcome at the end; see `Evaluation.outcomes`."""

@@ -27,7 +27,6 @@ from tether.explorer.short_names import Naming
 from tether.explorer.view import Choices, View
 from tether.model.model_record import ModelRecord
 from tether.model.properties import Property, avoid, reach
-from tether.plan.limits import enough_k
 from tether.plan.plan_record import PlanRecord
 from tether.plan.robust_record import RobustRecord
 from tether.plan.sweep import Sweep
@@ -159,7 +158,7 @@ class EpisodeAnswer:
 
     @cached_property
     def k(self) -> int:
-        """The length of the tether; by default the shortest that is enough."""
+        """The length of the tether; by default the suggested one."""
         if self._k is not None:
             return min(self._k, self.cf.T + 1)
         return self.suggested or 1
@@ -173,10 +172,14 @@ class EpisodeAnswer:
         self.check()
         return self.tied.sweep(ms=[self.m], progress=self._progress)
 
-    @property
+    @cached_property
     def suggested(self) -> int | None:
-        """The shortest tether that is enough for this m."""
-        return enough_k(self.by_k, self.m)
+        """The tether that is taken for this m if none is asked for; None if no tether gains anything."""
+        self.tied.thresholds()
+        self.check()
+        _ = self.by_k
+        self.check()
+        return self.tied.suggested_k(self.m)
 
     @property
     def changing(self) -> list[int]:

@@ -91,7 +91,7 @@ class View:
     episode : str
         Which of the episodes that are offered; empty: the first.
     k : int or None
-        None: the shortest tether that is enough.
+        None: the suggested one.
     m, rule, influence, objective
         The other limits, as on the command line.
     tab : str

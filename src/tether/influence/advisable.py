@@ -118,6 +118,17 @@ class Advisable(Displayed):
         """Whether some change may not be advised."""
         return self.only is not None or bool(self.never)
 
+    @property
+    def has_functions(self) -> bool:
+        """Whether a function says something about changes."""
+        return callable(self.cost) or any(one.test is not None for one in (*(self.only or ()), *self.never))
+
+    @property
+    def steps_told_apart(self) -> int:
+        """How many steps it tells apart, and one more, for all later ones; if no function says more."""
+        named = (max(one.steps) for one in (*(self.only or ()), *self.never) if one.steps)
+        return max(named, default=-1) + 2
+
     def forbidden(self, t: int, pairs: Ints) -> Flags:
         """Which of some pairs may not be advised at time t. Pairs of copies of the model side by side are those of it.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from tether.errors import PathError, Problem, QueryError
 from tether.observation.episodes import Episodes
 
-__all__ = ["from_dataset"]
+__all__ = ["ends_of_their_own", "from_dataset", "is_dataset"]
 
 
 class _Recorded(NamedTuple):
@@ -33,9 +33,10 @@ def from_dataset(dataset: Any) -> Episodes:
     Returns
     -------
     Episodes
-        The reward of a step is that of its own action. The outcome of an episode that was ended is "terminated" (in a
-        learned model, the state to which its last action leads); one that was only cut off, "truncated", has none.
-        Where the dataset does not have the last observation (d3rlpy), the last outcome is not recorded.
+        The reward of a step is that of its own action. An episode that was ended in a state where nothing ever goes on
+        ends there. In any other state, and where the dataset does not have the last observation (d3rlpy), its outcome
+        is "terminated" (in a learned model, the state to which its last action leads). An episode that was only cut
+        off, "truncated", has no outcome.
 
     Examples
     --------
@@ -46,15 +47,26 @@ def from_dataset(dataset: Any) -> Episodes:
     ...         steps = {"observations": [0, 4, 5], "actions": [1, 2], "rewards": [0.0, -1.0]}
     ...         yield Episode(id=0, terminations=[False, True], **steps)
     >>> episodes = tether.io.from_dataset(Dataset())
-    >>> episodes[0], episodes.outcomes
-    (<Path: 2 steps, 0 –1→ 4 –2→ 5; terminated>, Names('terminated'))
+    >>> episodes[0], tether.learn(episodes)
+    (<Path: 2 steps, 0 –1→ 4 –2→ 5>, <MDP: 3 states, 2 actions, 4 pairs, 4 transitions>)
     """
     columns: dict[str, list[Any]] = {name: [] for name in ("episode", "t", "state", "action", "reward", "outcome")}
-    for one in _recorded(dataset):
-        _add(columns, one)
+    named = [(one, *_named(one)) for one in _recorded(dataset)]
+    own = ends_of_their_own((states, len(actions), one.terminated) for one, states, actions in named)
+    for one, states, actions in named:
+        is_own = len(states) > len(actions) and states[-1] in own
+        _add(columns, one, states, actions, "terminated" if one.terminated and not is_own else None)
     if not columns["t"]:
         raise PathError("the dataset has no episode with a step")
     return Episodes.from_columns(**columns)
+
+
+def is_dataset(given: Any) -> bool:
+    """Whether it looks like a dataset of Minari or d3rlpy, and not like a log."""
+    episodes = getattr(given, "episodes", None)
+    return callable(getattr(given, "iterate_episodes", None)) or (
+        isinstance(episodes, Sequence) and all(hasattr(one, "observations") for one in episodes)
+    )
 
 
 def _recorded(dataset: Any) -> Iterator[_Recorded]:
@@ -74,8 +86,31 @@ def _recorded(dataset: Any) -> Iterator[_Recorded]:
         yield _Recorded(i, one.observations, one.actions, one.rewards, bool(one.terminated))
 
 
-def _add(columns: dict[str, list[Any]], one: _Recorded) -> None:
-    states, actions = _names(one, "observation", one.observations), _names(one, "action", one.actions)
+def ends_of_their_own(episodes: Iterable[tuple[Sequence[Any], int, bool]]) -> set[Any]:
+    """The states that say by themselves that an episode has ended: none ever goes on there, and none is cut off there.
+
+    An episode is its states, how many actions it has, and whether it was ended.
+
+    Examples
+    --------
+    >>> sorted(ends_of_their_own([([0, 1, 5], 2, True), ([0, 1, 2], 2, False), ([1, 0], 1, True)]))
+    [5]
+    """
+    last, going_on = set[Any](), set[Any]()
+    for states, n_actions, ended in episodes:
+        going_on.update(states[:n_actions])
+        if len(states) > n_actions:
+            (last if ended else going_on).add(states[-1])
+    return last - going_on
+
+
+def _named(one: _Recorded) -> tuple[list[Any], list[Any]]:
+    return _names(one, "observation", one.observations), _names(one, "action", one.actions)
+
+
+def _add(
+    columns: dict[str, list[Any]], one: _Recorded, states: list[Any], actions: list[Any], outcome: str | None
+) -> None:
     rewards = np.asarray(one.rewards, dtype=float).reshape(-1)
     if len(states) - len(actions) not in (0, 1) or rewards.size != len(actions):
         message = f"episode {one.name!r}: {len(states)} observations, {len(actions)} actions and {rewards.size} rewards"
@@ -84,7 +119,7 @@ def _add(columns: dict[str, list[Any]], one: _Recorded) -> None:
     for t, state in enumerate(states):
         acts = t < len(actions)
         row = one.name, t, state, actions[t] if acts else None, rewards[t] if acts else None
-        for name, value in zip(columns, (*row, "terminated" if one.terminated else None), strict=True):
+        for name, value in zip(columns, (*row, outcome), strict=True):
             columns[name].append(value)
 
 

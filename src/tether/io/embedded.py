@@ -8,23 +8,29 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-from tether.cases import Case
+from tether.cases import Case, TypedCase, hidden_diabetes
 from tether.errors import Problem, QueryError
 from tether.observation.path import Path
 
 __all__ = [
     "PREFIX",
+    "TYPED",
     "about_case",
     "case_names",
     "find_case",
     "is_case",
+    "is_typed_case",
     "open_case",
+    "open_typed_case",
     "path_names",
     "title_of",
     "words_of",
 ]
 
 PREFIX = "case:"
+
+TYPED = "hidden-diabetes"
+"""The case of hidden types: sepsis patients, where nobody recorded who has diabetes."""
 
 _ABOUT = {
     "ward": "A ward in four states: sick, worse, well, dead. Made up, for first steps.",
@@ -73,6 +79,27 @@ def open_case(source: str) -> tuple[Case, Path]:
     return case, _path_of(case, name, _wanted(source)[len(name) + 1 :], source)
 
 
+def is_typed_case(source: str) -> bool:
+    """Whether a source names the case of hidden types, or one of its paths.
+
+    >>> is_typed_case("case:hidden-diabetes-unclear"), is_typed_case("case:sepsis")
+    (True, False)
+    """
+    name = _wanted(source)
+    return is_case(source) and (name == TYPED or name.startswith(f"{TYPED}-"))
+
+
+def open_typed_case(source: str) -> tuple[TypedCase, Path]:
+    """The case of hidden types, and the path a source names.
+
+    >>> case, path = open_typed_case("case:hidden-diabetes-unclear")
+    >>> path == case.paths["unclear"]
+    True
+    """
+    case = hidden_diabetes()
+    return case, _path_of(case, TYPED, _wanted(source)[len(TYPED) + 1 :], source)
+
+
 def find_case(source: str) -> str:
     """The name of the case in a source, without building the case; the path in the source is ignored.
 
@@ -82,9 +109,9 @@ def find_case(source: str) -> str:
     wanted = _wanted(source)
     fitting = [name for name in case_names() if wanted == name or wanted.startswith(f"{name}-")]
     if not fitting:
-        near = get_close_matches(wanted, case_names(), n=1)
+        near = get_close_matches(wanted, (*case_names(), TYPED), n=1)
         hint = f"; did you mean {PREFIX}{near[0]}?" if near else ""
-        there = ", ".join(PREFIX + name for name in case_names())
+        there = ", ".join(PREFIX + name for name in (*case_names(), TYPED))
         raise QueryError(Problem(f"there is no case {source!r}; there are {there}{hint}", value=source))
     return max(fitting, key=len)
 
@@ -97,7 +124,7 @@ def _made(name: str) -> Case:
     return case
 
 
-def path_names(name: str, case: Case) -> dict[str, str]:
+def path_names(name: str, case: Case | TypedCase) -> dict[str, str]:
     """How each path of a case is written on a command line, and its name in ``case.paths``."""
     first, *others = case.paths
     return {f"{PREFIX}{name}": first} | {f"{PREFIX}{name}-{_typed(one)}": one for one in others}
@@ -131,7 +158,7 @@ def words_of(source: str) -> Mapping[Any, str]:
     return _made(find_case(source)).words if is_case(source) else {}
 
 
-def _path_of(case: Case, name: str, wanted: str, source: str) -> Path:
+def _path_of(case: Case | TypedCase, name: str, wanted: str, source: str) -> Path:
     by_name = {_typed(given): path for given, path in case.paths.items()}
     if not wanted:
         return case.path

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Flags, Floats, Ints
 from tether._foundation.writing import written
 from tether.conditioning.layers import expand
 from tether.errors import FileError, Problem, QueryError
@@ -27,12 +27,15 @@ from tether.io.plaintext import spelled
 from tether.io.prism.prism_writer import action_names
 from tether.model.as_stormpy import distinct_names
 from tether.observation.changes import is_change
-from tether.plan.objective import asked
+from tether.plan.objective import asked, asked_set
 from tether.plan.tether_record import tether
 
 if TYPE_CHECKING:
+    from tether.conditioning.counterfactual_record import CounterfactualRecord
+    from tether.conditioning.model_sets import ModelSet
     from tether.influence.kappa import Thresholds
     from tether.influence.rules import GivenRule as Rule
+    from tether.model.properties import Property
     from tether.plan.robust_record import RobustRecord
 
 __all__ = ["IntervalModel", "write_intervals"]
@@ -53,9 +56,10 @@ class IntervalModel:
     format : {"drn", "prism"}
     states, choices, transitions : int
     question : str
-        The property whose value is the guaranteed return, plus ``shift``. Storm must resolve the uncertainty robustly
-        (in stormpy ``UncertaintyResolutionMode.ROBUST``); PRISM does so by the word ``maxmin``. Storm is asked for the
-        rewards of all T + 1 steps, because it has no answer for ``F "done"`` if a lower end is 0.
+        The question whose answer is the guaranteed return, or probability of a property, plus ``shift``. Storm must
+        resolve the uncertainty robustly (in stormpy ``UncertaintyResolutionMode.ROBUST``); PRISM does so by the word
+        ``maxmin``. Storm is asked for the rewards of all T + 1 steps, because it has no answer for ``F "done"`` if a
+        lower end is 0.
     shift : float
         How much the rewards were shifted, over a whole path: subtract it from the checker's answer.
     is_exact : bool
@@ -102,6 +106,7 @@ def write_intervals(
     m: int = 1,
     *,
     rule: Rule = "definition",
+    objective: Property | None = None,
     floor: float | None = None,
 ) -> IntervalModel:
     """Write the layered counterfactual interval model; see `tether.records.Robust.write`."""
@@ -116,19 +121,22 @@ def write_intervals(
     if robust.confidence is not None:
         why = "with confidence= steps may lead where nobody was seen to go, and the file has no state for that"
         raise QueryError(Problem(why, fix="leave out confidence=, or ask tether itself", argument="confidence"))
-    T = robust.cf.T
-    k, m = robust.limits(k, m, rule=rule)
-    layers = _explore(robust, tether(robust.models.possible, rule).thresholds(k), k, m, least)
+    robust, wanted = robust.in_question(objective)
+    k, m = robust.limits(k, m, rule=rule, objective=wanted)
+    cf = asked(robust.cf, wanted, widely=True)
+    T, question = cf.T, tether(robust.models.possible, rule, "support", wanted)
+    ended = np.zeros(cf.mdp.n_states, bool) if wanted is None else wanted.on(cf.mdp).ended
+    layers = _explore(asked_set(robust.models, wanted), question.thresholds(k), k, m, least, ended)
     nodes = _feasible(layers)
-    rewards = [value for node in nodes for value in _rewards(node, robust)]
+    rewards = [value for node in nodes for value in _rewards(node, cf)]
     lift = max(0.0, -min(rewards))
     if not any(value + lift for value in rewards):
         lift += 1.0  # Storm takes rewards that are all 0 for none
     text = _drn if format == "drn" else _prism
     with written(name) as partial, partial.open("w", encoding="utf-8", newline="\n") as handle:
-        handle.writelines(text(robust, nodes, lift))
+        handle.writelines(text(cf, nodes, lift))
     # Each of the T + 1 actions of a path is shifted, the last one included; and, with R(s, a, s'), each arrival.
-    arrivals = T if robust.cf.mdp.rewards.by_entry else 0
+    arrivals = T if cf.mdp.rewards.by_entry else 0
     return IntervalModel(
         name,
         format,
@@ -141,8 +149,11 @@ def write_intervals(
     )
 
 
-def _explore(robust: RobustRecord, found: Thresholds, k: int, m: int, least: float) -> list[dict[Any, _Node]]:
-    """All nodes that allowed pairs can lead to under some model of the set, layer by layer."""
+def _explore(models: ModelSet, found: Thresholds, k: int, m: int, least: float, ended: Flags) -> list[dict[Any, _Node]]:
+    """All nodes that allowed pairs can lead to under some model of the set, layer by layer.
+
+    Where a property is decided (``ended``), the episode stays to its end, and nothing there is a change.
+    """
     graph, mdp = found.graph, found.graph.mdp
     form, T = mdp.form, graph.T
     start = _Node(0, int(graph.observation.states[0]), min(m, T), 0.0)
@@ -152,13 +163,18 @@ def _explore(robust: RobustRecord, found: Thresholds, k: int, m: int, least: flo
         after: dict[Any, _Node] = {}
         places = _places(found, t)
         for (state, changes, run, _), node in layers[t].items():
+            if ended[state]:
+                key = state, min(changes, T - t - 1), 0, 0.0
+                there = after.setdefault(key, _Node(t + 1, state, key[1], 0.0))
+                node.choices.append((int(form.pair_action[form.pair_start[state]]), 0.0, [(there, 1.0, 1.0)]))
+                continue
             offset = int(found.offsets[t][places[state, run]])
             pairs = np.arange(form.pair_start[state], form.pair_start[state + 1])
             costs = is_change(form, np.full(pairs.size, state), pairs, observed)
             kappa = found.kappa[t][offset : offset + pairs.size]
             allowed = pairs[(kappa <= k) & (costs <= changes)]
             influenced = np.isin(allowed, found.influenced[t])
-            bounds = robust.models.row_bounds(t, allowed)
+            bounds = models.row_bounds(t, allowed)
             _, entries, _ = expand(mdp, graph.layers[t].edits, allowed)
             possible = set(entries.tolist())  # also outcomes whose bounds are lost in rounding
             scale, rewards = mdp.discount**t, mdp.rewards.at(t)
@@ -171,8 +187,9 @@ def _explore(robust: RobustRecord, found: Thresholds, k: int, m: int, least: flo
                 row = []
                 for i, entry in enumerate(begin + one for one in here):
                     earned = scale * float(rewards[entry]) if mdp.rewards.by_entry else 0.0
-                    key = int(form.next_state[entry]), left, onward, earned
-                    there = after.setdefault(key, _Node(t + 1, key[0], left, earned))
+                    onto = int(form.next_state[entry])
+                    key = onto, left, 0 if ended[onto] else onward, earned
+                    there = after.setdefault(key, _Node(t + 1, onto, left, earned))
                     row.append((there, float(low[i]), float(high[i])))
                 gain = 0.0 if mdp.rewards.by_entry else scale * float(rewards[pair])
                 node.choices.append((int(form.pair_action[pair]), gain, row))
@@ -216,43 +233,43 @@ def _feasible(layers: list[dict[Any, _Node]]) -> list[_Node]:
     return reached
 
 
-def _final(node: _Node, robust: RobustRecord) -> float:
+def _final(node: _Node, cf: CounterfactualRecord) -> float:
     """What the end of the episode, or what follows the record, is worth."""
-    mdp = asked(robust.cf, None, widely=True).mdp
-    return 0.0 if mdp.final_reward is None else mdp.discount**robust.cf.T * float(mdp.final_reward[node.state])
+    final = cf.mdp.final_reward
+    return 0.0 if final is None else cf.mdp.discount**cf.T * float(final[node.state])
 
 
-def _rewards(node: _Node, robust: RobustRecord) -> Iterator[float]:
-    if _arrives(robust, node):
+def _rewards(node: _Node, cf: CounterfactualRecord) -> Iterator[float]:
+    if _arrives(cf, node):
         yield node.earned
-    if node.t == robust.cf.T:
-        yield _final(node, robust)
+    if node.t == cf.T:
+        yield _final(node, cf)
     yield from (reward for _, reward, _ in node.choices)
 
 
 def _lines(
-    robust: RobustRecord, node: _Node, lift: float, done: int
+    cf: CounterfactualRecord, node: _Node, lift: float, done: int
 ) -> Iterator[tuple[int, float, list[tuple[int, float, float]]]]:
     """The choices of a node: action (-1 to end the episode), shifted reward, and where it leads."""
-    if node.t == robust.cf.T:
-        yield -1, _final(node, robust) + lift, [(done, 1.0, 1.0)]
+    if node.t == cf.T:
+        yield -1, _final(node, cf) + lift, [(done, 1.0, 1.0)]
     for action, reward, row in node.choices:
         yield action, reward + lift, [(there.number, low, high) for there, low, high in row]
 
 
-def _arrives(robust: RobustRecord, node: _Node) -> bool:
+def _arrives(cf: CounterfactualRecord, node: _Node) -> bool:
     """Whether something is earned on the way into a node."""
-    return robust.cf.mdp.rewards.by_entry and node.t > 0
+    return cf.mdp.rewards.by_entry and node.t > 0
 
 
-def _arrival(robust: RobustRecord, node: _Node, lift: float) -> float:
+def _arrival(cf: CounterfactualRecord, node: _Node, lift: float) -> float:
     """What is earned on the way into a node, as its own reward."""
-    return node.earned + lift if _arrives(robust, node) else 0.0
+    return node.earned + lift if _arrives(cf, node) else 0.0
 
 
-def _labels(robust: RobustRecord, nodes: list[_Node]) -> dict[str, list[int]]:
+def _labels(cf: CounterfactualRecord, nodes: list[_Node]) -> dict[str, list[int]]:
     """The numbers of the nodes of each label of the model."""
-    sets: dict[str, Ints] = dict(robust.cf.mdp.label_sets)
+    sets: dict[str, Ints] = dict(cf.mdp.label_sets)
     names = distinct_names(["done", "init", "deadlock", *sets], _NOT_IN_LABELS)[3:]
     return {
         name: [node.number for node in nodes if bool(np.isin(node.state, states))]
@@ -260,8 +277,8 @@ def _labels(robust: RobustRecord, nodes: list[_Node]) -> dict[str, list[int]]:
     }
 
 
-def _in_words(robust: RobustRecord, node: _Node) -> str:
-    name = repr(robust.cf.mdp.states[node.state]).replace("\\n", " ")
+def _in_words(cf: CounterfactualRecord, node: _Node) -> str:
+    name = repr(cf.mdp.states[node.state]).replace("\\n", " ")
     return f"t = {node.t}, {name}, changes left: {node.changes}"
 
 
@@ -269,41 +286,41 @@ def _number(value: float) -> str:
     return spelled(np.array([value]))[0]
 
 
-def _drn(robust: RobustRecord, nodes: list[_Node], lift: float) -> Iterator[str]:
-    names, done = [*action_names(robust.cf.mdp), "end"], len(nodes)
+def _drn(cf: CounterfactualRecord, nodes: list[_Node], lift: float) -> Iterator[str]:
+    names, done = [*action_names(cf.mdp), "end"], len(nodes)
     of_node: dict[int, str] = {}
-    for label, numbers in _labels(robust, nodes).items():
+    for label, numbers in _labels(cf, nodes).items():
         for number in numbers:
             of_node[number] = f"{of_node.get(number, '')} {label}"
-    choices = sum(len(node.choices) + (node.t == robust.cf.T) for node in nodes) + 1
+    choices = sum(len(node.choices) + (node.t == cf.T) for node in nodes) + 1
     yield "@type: MDP\n@value_type: double-interval\n@parameters\n\n@reward_models\nreward\n"
     yield f"@nr_states\n{done + 1}\n@nr_choices\n{choices}\n@model\n"
     for node in nodes:
         init = " init" if node.number == 0 else ""
-        yield f"state {node.number} [{_number(_arrival(robust, node, lift))}]{init}{of_node.get(node.number, '')}\n"
-        yield f"//{_in_words(robust, node)}\n"
-        for action, reward, row in _lines(robust, node, lift, done):
+        yield f"state {node.number} [{_number(_arrival(cf, node, lift))}]{init}{of_node.get(node.number, '')}\n"
+        yield f"//{_in_words(cf, node)}\n"
+        for action, reward, row in _lines(cf, node, lift, done):
             yield f"\taction {names[action]} [{_number(reward)}]\n"
             yield from (f"\t\t{to} : [{_number(low)}, {_number(high)}]\n" for to, low, high in row)
     yield f"state {done} [0] done\n\taction end [0]\n\t\t{done} : [1, 1]\n"
 
 
-def _prism(robust: RobustRecord, nodes: list[_Node], lift: float) -> Iterator[str]:
-    names, done = [*action_names(robust.cf.mdp), "end"], len(nodes)
+def _prism(cf: CounterfactualRecord, nodes: list[_Node], lift: float) -> Iterator[str]:
+    names, done = [*action_names(cf.mdp), "end"], len(nodes)
     yield f"mdp\n\nmodule episode\n\ts : [0..{done}] init 0;\n"
     rewards = []
     for node in nodes:
-        yield f"\t// {node.number}: {_in_words(robust, node)}\n"
-        arrival = _arrival(robust, node, lift)
+        yield f"\t// {node.number}: {_in_words(cf, node)}\n"
+        arrival = _arrival(cf, node, lift)
         if arrival:
             rewards.append(f"\ts={node.number} : {_number(arrival)};\n")
-        for action, reward, row in _lines(robust, node, lift, done):
+        for action, reward, row in _lines(cf, node, lift, done):
             updates = " + ".join(f"[{_number(low)},{_number(high)}]:(s'={to})" for to, low, high in row)
             yield f"\t[{names[action]}] s={node.number} -> {updates};\n"
             if reward:
                 rewards.append(f"\t[{names[action]}] s={node.number} : {_number(reward)};\n")
     yield f'\t[end] s={done} -> [1,1]:(s\'={done});\nendmodule\n\nlabel "done" = s={done};\n'
-    for label, numbers in _labels(robust, nodes).items():
+    for label, numbers in _labels(cf, nodes).items():
         yield f'label "{label}" = {"|".join(f"s={number}" for number in numbers) or "false"};\n'
     yield 'rewards "reward"\n'
     yield from rewards

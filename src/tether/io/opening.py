@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from tether.errors import FileError, PathError, Problem, QueryError
-from tether.io.embedded import PREFIX, case_names, is_case, open_case
+from tether.io.embedded import PREFIX, case_names, is_case, is_typed_case, open_case, open_typed_case
 from tether.io.names_as_text import find_index, in_names_of
 from tether.mdp import MDP
 from tether.model.several_types import LIST_OF_TYPES
@@ -54,6 +54,11 @@ def open_model(source: str | os.PathLike[str], **options: Any) -> MDP:
     <MDP: 16 states, 4 actions, 64 pairs, 220 transitions>
     """
     source = os.fspath(source)
+    if is_typed_case(source) or os.path.isfile(os.path.join(source, LIST_OF_TYPES)):
+        message = "these are the models of several hidden types, and this is asked of one model"
+        which = "tether explain, report and explore take them"
+        how = f"{which}, in Python tether.io.read_types; or name one model"
+        raise FileError(Problem(message, file=source, fix=how))
     if is_case(source) and not os.path.exists(source):
         _no_options(source, "an embedded case", options)
         return open_case(source)[0].mdp
@@ -61,10 +66,6 @@ def open_model(source: str | os.PathLike[str], **options: Any) -> MDP:
         _no_options(source, "an environment of Gymnasium", options)
         return open_environment(source)
     must_exist(source)
-    if os.path.isfile(os.path.join(source, LIST_OF_TYPES)):
-        message = "these are the models of several hidden types, and this is asked of one model"
-        how = "tether explain and tether explore take them, in Python tether.io.read_types; or name one of the files"
-        raise FileError(Problem(message, file=source, fix=how))
     from tether.io.models import read_model
 
     return read_model(source, **options)
@@ -93,7 +94,7 @@ def open_path(source: str | os.PathLike[str], mdp: MDP | None = None, **options:
     source = os.fspath(source)
     if is_case(source) and not os.path.exists(source):
         _no_options(source, "an embedded case", options)
-        path = open_case(source)[1]
+        path = open_typed_case(source)[1] if is_typed_case(source) else open_case(source)[1]
         return path if mdp is None else in_names_of(mdp, path)
     if "#" in source[1:] and not os.path.exists(source):
         log, _, episode = source.rpartition("#")

@@ -9,6 +9,7 @@ import numpy as np
 
 from tether._foundation.checks import random_generator, whole_number
 from tether.errors import Problem, QueryError
+from tether.io.datasets import ends_of_their_own
 from tether.io.gym import from_gymnasium, table_of
 from tether.mdp import MDP
 from tether.observation.episodes import Episodes
@@ -72,7 +73,8 @@ def record(
     Path or Episodes
         With the rewards of the environment. In a model of a table, rewards of the same transition are averaged. Without
         a table the outcome is "terminated" where the environment ended the episode (in a learned model, the state to
-        which its last action leads); an episode that was only cut off has none.
+        which its last action leads), unless its last state says so: one where none of the ``n`` episodes goes on or is
+        cut off, or one that is absorbing in ``mdp``. An episode that was only cut off has no outcome.
 
     Examples
     --------
@@ -99,7 +101,11 @@ def record(
     if n is None:
         return _play(player, choose, None if first is None else int(first), max_steps)
     seeds = [None if first is None else int(first), *[None] * (whole_number("n", n, 1) - 1)]
-    return Episodes.from_paths([_play(player, choose, one, max_steps) for one in seeds])
+    paths = [_play(player, choose, one, max_steps) for one in seeds]
+    own = ends_of_their_own((path.states, path.T, path.outcome is not None) for path in paths)
+    return Episodes.from_paths(
+        [Path(path.states, path.actions, path.rewards) if path.states[-1] in own else path for path in paths]
+    )
 
 
 def _play(player: _Table | _Spaces, choose: Choose, seed: int | None, max_steps: int | None) -> Path:
@@ -113,7 +119,7 @@ def _play(player: _Table | _Spaces, choose: Choose, seed: int | None, max_steps:
         states.append(player.state(observed, ended=bool(ended)))
         actions.append(player.actions[a])
         rewards.append(float(reward))
-    return Path(states, actions, rewards, player.outcome(bool(ended)))
+    return Path(states, actions, rewards, player.outcome(states[-1], bool(ended)))
 
 
 class _Table:
@@ -135,7 +141,7 @@ class _Table:
             raise QueryError(Problem(f"the environment came to a state that is not in its table: {state!r}", state))
         return self.mdp.states[s]
 
-    def outcome(self, ended: bool) -> None:
+    def outcome(self, last: Any, ended: bool) -> None:
         """The last state says how the episode ended."""
 
     def chooser(self, policy: Any, rng: np.random.Generator, steps: int | None) -> Choose:
@@ -167,9 +173,10 @@ class _Spaces:
             raise QueryError(Problem(what, value=observed, fix=_BINS))
         return tuple(array.reshape(-1).tolist()) if array.ndim else array.item()
 
-    def outcome(self, ended: bool) -> str | None:
-        """How the episode ended, because its last state need not say it; None where it was only cut off."""
-        return "terminated" if ended else None
+    def outcome(self, last: Any, ended: bool) -> str | None:
+        """How the episode ended, where its last state does not say it; None where it was only cut off."""
+        is_end = self.mdp is not None and self.mdp.states.find(last) in self.mdp.form.terminal.tolist()
+        return "terminated" if ended and not is_end else None
 
     def chooser(self, policy: Any, rng: np.random.Generator, steps: int | None) -> Choose:
         """What the policy does; without a model it is asked in the state alone."""

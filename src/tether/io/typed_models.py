@@ -11,7 +11,8 @@ import numpy as np
 
 from tether._foundation.checked_json import decode_checked
 from tether.errors import FileError, Problem, QueryError
-from tether.io.files import file_error, read_bytes
+from tether.io.embedded import is_typed_case, open_typed_case
+from tether.io.files import file_error, name_of, read_bytes
 from tether.io.opening import open_model
 from tether.mdp import MDP
 from tether.model.several_types import LIST_OF_TYPES, TYPES_FORMAT, Types
@@ -28,7 +29,7 @@ def read_types(folder: str | os.PathLike[str], prior: Mapping[str, Any] | None =
     ----------
     folder : path
         A directory that `tether.Types.save` wrote; or one with a model in each file, which is named as its type:
-        ``diabetic.csv``, ``not diabetic.csv``.
+        ``diabetic.csv``, ``not diabetic.csv``. Or ``case:hidden-diabetes``, the embedded case.
     prior : mapping, optional
         How likely each type is; by default what was saved.
     **options
@@ -44,6 +45,9 @@ def read_types(folder: str | os.PathLike[str], prior: Mapping[str, Any] | None =
     ...     tether.io.read_types(folder, prior={"frail": 0.2, "robust": 0.8})
     <Types: frail 20 %, robust 80 %>
     """
+    if is_typed_case(name_of(folder)):
+        types = open_typed_case(name_of(folder))[0].types
+        return types if prior is None else Types(types.models, prior)
     root = Path(folder)
     if not root.is_dir():
         raise FileError(Problem("there is no such directory of types", file=str(root)))
@@ -65,12 +69,12 @@ def open_types(models: Mapping[str, str], prior: Mapping[str, Any] | None, **opt
 
 
 def is_types(source: str | os.PathLike[str]) -> bool:
-    """Whether a source is a directory of types.
+    """Whether a source is a directory of types, or the embedded case of types.
 
-    >>> is_types("case:toy")
-    False
+    >>> is_types("case:toy"), is_types("case:hidden-diabetes")
+    (False, True)
     """
-    return os.path.isdir(source)
+    return os.path.isdir(source) or is_typed_case(name_of(source))
 
 
 def _saved(root: Path, prior: Mapping[str, Any] | None) -> Types:
@@ -91,4 +95,7 @@ def _saved(root: Path, prior: Mapping[str, Any] | None) -> Types:
         shares[name] = {s: p for s, p in zip(mdp.states, share, strict=True) if p is not None} if by_state else share
     types = Types(models, shares if prior is None else prior)
     types.usual = None if content["usual"] is None else np.array(content["usual"], np.float64)
+    if content["practice"] is not None:
+        own = zip(models, content["practice"], strict=True)
+        types.own_practice = {name: np.array(shares, np.float64) for name, shares in own}
     return types

@@ -30,6 +30,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import whole_number
 from tether.errors import ModelError, Problem, QueryError
+from tether.io.datasets import from_dataset, is_dataset
 from tether.io.logs import read_episodes
 from tether.learning.kinds import Kinds, read_log
 from tether.learning.learned_rewards import Earnings, fill_empty, mean_rewards, pooled_rewards
@@ -71,10 +72,11 @@ def learn(
 
     Parameters
     ----------
-    episodes : Episodes, paths, a dataframe, or the name of a log
+    episodes : Episodes, paths, a dataframe, a dataset, or the name of a log
         What happened. A file or a dataframe (pandas, polars, Arrow) is read as by `tether.io.read_episodes`; a large
-        file, or a directory of Parquet files, is read piece by piece, so that it need not fit into memory. Outcomes of
-        episodes, if there are any, become terminal states, in place of the last states.
+        file, or a directory of Parquet files, is read piece by piece, so that it need not fit into memory. A dataset of
+        Minari or d3rlpy is read as by `tether.io.from_dataset`. Outcomes of episodes, if there are any, become terminal
+        states, in place of the last states.
     prior : "pooled" or float
         "pooled": the row of an action is drawn towards the pooled row of its state, by as much as the log as a whole
         demands; ``mdp.learned.pooling`` says how far. What followed any action of a state may follow all. Values are
@@ -172,6 +174,8 @@ def learn(
 def _kinds(episodes: Any, reading: Reading, skip_broken: bool) -> tuple[Kinds, int]:
     """The steps of a log, as they are counted; and how many broken episodes were left out."""
     skipped = 0
+    if is_dataset(episodes):
+        episodes = from_dataset(episodes)
     if isinstance(episodes, str | os.PathLike):
         episodes, skipped = read_log(episodes, skip_broken, **reading.options)
     elif hasattr(episodes, "__arrow_c_stream__"):

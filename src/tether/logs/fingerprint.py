@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from tether.influence.advisable import Advisable
 from tether.mdp import MDP
 from tether.observation.episodes import Episodes
-from tether.plan.policy import as_array, make_policy
+from tether.observation.path import Path
+from tether.plan.policy import as_array, follows_the_record, make_policy
 
-__all__ = ["digest_of_episodes", "digest_of_model", "digest_of_policy", "digest_of_values"]
+__all__ = ["digest_of_changes", "digest_of_episodes", "digest_of_model", "digest_of_policy", "digest_of_values"]
 
 _MOST_DECISIONS = 1_000_000
-"""For more states × steps than this, the decisions of a policy are not compared: it would take too long."""
+"""If a policy decides more often than this, its decisions are not compared: it would take too long."""
 
 _NOT_IN_ANSWERS = {"transitions", "dropped", "place", "reading", "skipped"}
 """What `Counts` has that is no number of an answer, or is digested as an array."""
@@ -75,13 +77,38 @@ def digest_of_policy(mdp: MDP, policy: Any, longest: Callable[[], int]) -> tuple
         digest.update(policy.encode())
     elif (array := as_array(policy)) is not None:
         _add_arrays(digest, [array])
+    elif callable(getattr(policy, "given", None)):
+        return None, "what this policy does may depend on the whole record of an episode"
     else:
         steps = _timed_steps(mdp, policy) if isinstance(policy, Mapping) else longest()
-        if steps * mdp.n_states > _MOST_DECISIONS:
-            asked = f"{mdp.n_states:,} states × {steps:,} steps"
+        records = _records(mdp, steps) if follows_the_record(policy) else [None]
+        if steps * mdp.n_states * len(records) > _MOST_DECISIONS:
+            of_records = "" if len(records) == 1 else f" × {len(records):,} recorded actions"
+            asked = f"{mdp.n_states:,} states × {steps:,} steps{of_records}"
             return None, f"a policy of this kind is compared by all its decisions, and {asked} are too many"
-        _add_decisions(digest, mdp, policy, steps)
+        for record in records:
+            _add_decisions(digest, mdp, policy, steps, record)
     return digest.hexdigest(), ""
+
+
+def digest_of_changes(mdp: MDP, advisable: Advisable, longest: Callable[[], int]) -> tuple[str | None, str]:
+    """A digest of which changes may be advised, and of their prices; or None and the reason why there is none.
+
+    Functions are asked about every change, as policies are.
+    """
+    digest, steps = hashlib.sha256(), longest() if advisable.has_functions else advisable.steps_told_apart
+    if advisable.has_functions and steps * mdp.n_pairs > _MOST_DECISIONS:
+        asked = f"{mdp.n_pairs:,} actions in states × {steps:,} steps"
+        return None, f"functions about changes are compared by all that they say, and {asked} are too many"
+    every = np.arange(mdp.n_pairs)
+    for t in range(steps):
+        _add_arrays(digest, (advisable.forbidden(t, every), advisable.prices(t, every)))
+    return digest.hexdigest(), ""
+
+
+def _records(mdp: MDP, steps: int) -> list[Path | None]:
+    """Records with each action of the model at every step."""
+    return [Path([mdp.states[0]] * (steps + 1), [action] * steps) for action in mdp.actions]
 
 
 def _timed_steps(mdp: MDP, table: Mapping[Any, Any]) -> int:
@@ -90,8 +117,8 @@ def _timed_steps(mdp: MDP, table: Mapping[Any, Any]) -> int:
     return max((int(t) + 2 for t in times if isinstance(t, int | np.integer) and t >= 0), default=1)
 
 
-def _add_decisions(digest: Any, mdp: MDP, policy: Any, steps: int) -> None:
-    decide = make_policy(mdp, policy, steps)
+def _add_decisions(digest: Any, mdp: MDP, policy: Any, steps: int, record: Path | None) -> None:
+    decide = make_policy(mdp, policy, steps, record)
     for t in range(steps):
         for s in range(mdp.n_states):
             try:

@@ -7,7 +7,7 @@ drawn towards 0 as far as the log demands (`tether.model.pooling`), so that chan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,14 +20,14 @@ from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.words import counted, number, percent, with_spread
 from tether.errors import Problem, QueryError
 from tether.model.counts import Counts
-from tether.model.form import Form
+from tether.model.form import Form, all_pair_states
 from tether.model.model_record import ModelRecord
 from tether.model.pooling import StateCounts, Values, advantages_of, pool, state_counts, values_of
 
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["Advantage", "Practice", "learned_counts", "practice", "reward_differences"]
+__all__ = ["Advantage", "Practice", "learned_counts", "practice", "reward_differences", "shares_together"]
 
 _SHOWN = 20
 """How many rows a notebook shows."""
@@ -129,6 +129,18 @@ class Practice(Tabular):
         with np.errstate(divide="ignore", invalid="ignore"):
             better = np.where(sd > 0, ndtr(mean / sd), np.where(mean == 0, 0.5, mean > 0))
         return mean, sd, better
+
+    @cached_property
+    def unpooled(self) -> tuple[Floats, Floats]:
+        """The advantage of each pair as the log has it, and how far chance puts the mean of its own row off (sd).
+
+        For sums over many pairs, in which chance averages out: their advantages, each drawn towards 0, would add up to
+        too little if the effects of an action are alike in many states.
+        """
+        costs, unsure = reward_differences(self.mdp.form, self.counts, self._log)
+        mean, _ = advantages_of(self.counts, self.values, 1.0, costs, unsure)
+        variance = self.values.variance[self.counts.pair_state]
+        return mean, np.sqrt(variance / (self.counts.of_pair + 1.0) + unsure)
 
     @property
     def policy(self) -> Mapping[Any, Mapping[Any, float]]:
@@ -285,16 +297,31 @@ class Practice(Tabular):
         In a state without any count each action has the same share: there is nothing to choose in it, or nothing is
         known.
         """
-        counts = self.counts
-        total = counts.of_state[counts.pair_state]
-        width = np.diff(self.mdp.form.pair_start)[counts.pair_state]
-        share: Floats = np.where(total > 0, counts.of_pair / np.maximum(total, 1), 1.0 / width)
-        return share
+        return _shares(self.mdp, self.counts.of_pair)
 
     @cached_property
     def _pairs(self) -> Ints:
         """The pairs of states in which an action was seen with its outcome."""
         return np.flatnonzero(self.counts.of_state[self.counts.pair_state] > 0)
+
+
+def shares_together(models: Iterable[ModelRecord]) -> Floats | None:
+    """How often each pair is taken in its state in the logs of several models together; None if one was not learned."""
+    found, total, first = list(models), np.zeros(0), None
+    for mdp in found:
+        if mdp.counts is None:
+            return None
+        own = Practice(mdp, mdp.counts).counts.of_pair
+        total, first = (own, mdp) if first is None else (total + own, first)
+    return None if first is None else _shares(first, total)
+
+
+def _shares(mdp: ModelRecord, of_pair: Ints | Floats) -> Floats:
+    """n_sa / n_s; in a state without any count each action has the same share."""
+    width, owner = np.diff(mdp.form.pair_start), all_pair_states(mdp.form.pair_start)
+    total = summed(owner, of_pair, width.size)[owner]
+    share: Floats = np.where(total > 0, of_pair / np.maximum(total, 1), 1.0 / width[owner])
+    return share
 
 
 def practice(mdp: ModelRecord) -> Practice:

@@ -361,14 +361,14 @@ def until(
 
 
 def make_property(objective: Any) -> Property | None:
-    """The objective, checked: a property, or one as PRISM and Storm write it, or None for the return.
+    """The objective, checked: a property, or one in words or as PRISM and Storm write it, or None for the return.
 
-    >>> make_property('P=? [ F "goal" ]')
-    <Property: reach goal>
+    >>> make_property('P=? [ F "goal" ]'), make_property("reach goal")
+    (<Property: reach goal>, <Property: reach goal>)
     """
     if objective is None or isinstance(objective, Property):
         return objective
-    if isinstance(objective, str) and is_formal(objective):
+    if isinstance(objective, str):
         return parse_property(objective)
     raise QueryError(
         f"objective must be tether.reach(goal), tether.avoid(bad) or tether.until(hold, goal), not {objective!r}"

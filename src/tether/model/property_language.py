@@ -33,6 +33,20 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 _UNARY = frozenset({("word", "F"), ("word", "G"), ("word", "X")})
+_NOT_TAKEN = {
+    "filter": (
+        "a filter over states is not taken: the question is about this episode",
+        "write what is inside: P=? […]",
+    ),
+    "multi": ("several questions at once are not taken", "ask for one, and limit another with subject_to="),
+    "A": ("whether all paths do something is not a question", "ask P=? […], and whether it is 1"),
+    "E": ("whether some path does something is not a question", "ask P=? […], and whether it is above 0"),
+    "T": ("expected times are not taken", "give every step the reward 1, and leave the objective out"),
+    "S": ("a long-run probability is not a property", "ask about the steps of the episode: P=? […]"),
+    "LRA": ("a long-run average is not a property", "ask about the steps of the episode: P=? […]"),
+}
+"""What these languages have and Tether does not, by its first word: why not, and what to do."""
+
 _HEADS = frozenset({"=?", "<", "<=", ">", ">=", "[", "{"})
 _LONGEST = 100_000
 """The longest bound, in steps."""
@@ -78,7 +92,8 @@ def is_formal(text: str) -> bool:
     >>> is_formal('Pmax=? [ F "goal" ]'), is_formal("reach goal"), is_formal("R=? [ C<=8 ]")
     (True, False, True)
     """
-    return re.match(r"\s*[PRS](?:max|min)?\s*(?:=\s*\?|[<>]|\{)", text) is not None
+    begins = r"\s*(?:(?:[PRST]|LRA)(?:max|min)?\s*(?:=\s*\?|[<>]|\{)|[AE]\s*\[|(?:filter|multi)\s*\()"
+    return re.match(begins, text) is not None
 
 
 def parse_formal(text: str) -> PathTree:
@@ -160,10 +175,11 @@ class _Parser:
 
     def property(self) -> PathTree:
         head = self._take()
-        if head in ("R", "Rmax", "Rmin", "S"):
-            what = "a long-run probability" if head == "S" else "an expected reward"
+        if head in ("R", "Rmax", "Rmin"):
             fix = "leave the objective out: returns are then asked for, of the rewards that the model was read with"
-            raise self._error(f"{what} is not a property", head, fix)
+            raise self._error("an expected reward is not a property", head, fix)
+        if (word := re.sub("(?<=.)(max|min)$", "", head)) in _NOT_TAKEN:
+            raise self._error(_NOT_TAKEN[word][0], head, _NOT_TAKEN[word][1])
         if head == "Pmin":
             raise self._error(
                 "Pmin is not taken", head, "write P=?, and ask for the smallest: minimise=True, --minimise"
@@ -317,6 +333,8 @@ class _Parser:
             raise self._error(f"{word} within a property is not supported", word, "ask for one probability at a time")
         if kind != "word":
             raise self._error("a set of states is missing" if not word else f"{word!r} is not a set of states", word)
+        if re.fullmatch("[FGX]{2,}", word) and self._begins():
+            raise self._error(f"{word} is read as one name", word, f"put spaces between: {' '.join(word)}")
         if word in ("true", "false"):
             return ("constant", word == "true")
         if self._next() not in _COMPARE:
@@ -343,6 +361,11 @@ class _Parser:
 
     def _end(self) -> int:
         return self.tokens[self.at - 1][3]
+
+    def _begins(self) -> bool:
+        """Whether a set or a path begins here."""
+        kind, word = self.tokens[self.at][:2] if self.at < len(self.tokens) else ("", "")
+        return kind == "label" or word in ("(", "!") or (kind == "word" and word not in ("U", "W", "R"))
 
     def _next(self) -> str:
         return self.tokens[self.at][1] if self.at < len(self.tokens) else ""

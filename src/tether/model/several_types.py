@@ -16,6 +16,7 @@ from tether._foundation.words import percent
 from tether._foundation.writing import written_into
 from tether.errors import FileError, Problem, QueryError
 from tether.model.model_record import ModelRecord
+from tether.model.practice import shares_together
 
 __all__ = ["LIST_OF_TYPES", "TYPES_FORMAT", "Types", "refuse_types"]
 
@@ -34,6 +35,9 @@ class Types:
         The model of each type, by name. All have the same states and actions, and the same actions in each state.
     prior : mapping
         How likely each type is, before the episode is seen; a number, or a mapping from first states to numbers.
+    practice : mapping, optional
+        If those who acted saw the type: what they usually do for each type, as a mapping from states to an action, or
+        to shares of actions. What was done then says something of the type, too. By default they did not see it.
 
     Examples
     --------
@@ -47,12 +51,27 @@ class Types:
     >>> cf = tether.counterfactual(types, tether.Path(["sick", "sick", "dead"], ["wait", "wait"]))
     >>> {name: round(share, 2) for name, share in cf.posterior.items()}
     {'frail': 0.2, 'robust': 0.8}
+
+    Nine in ten frail patients are treated, and one in ten of the others. She was not:
+
+    >>> practice = {"frail": {"sick": {"treat": 0.9, "wait": 0.1}}, "robust": {"sick": {"treat": 0.1, "wait": 0.9}}}
+    >>> types = tether.Types(types.models, prior={"frail": 0.5, "robust": 0.5}, practice=practice)
+    >>> round(tether.counterfactual(types, tether.Path(["sick", None], ["wait"])).posterior["frail"], 3)
+    0.1
     """
 
-    usual: Floats | None = None
-    """How often each pair is taken in its state, by people of any type; known where types were learned from a log."""
+    usual: Floats | None
+    """How often each pair is taken in its state, by people of any type; None if some model was not learned."""
 
-    def __init__(self, models: Mapping[str, ModelRecord], prior: Mapping[str, Any]) -> None:
+    own_practice: Mapping[str, Floats] | None
+    """For each type how often each pair is taken in its state, if those who acted saw the type; otherwise None."""
+
+    def __init__(
+        self,
+        models: Mapping[str, ModelRecord],
+        prior: Mapping[str, Any],
+        practice: Mapping[str, Mapping[Any, Any]] | None = None,
+    ) -> None:
         if not models:
             raise QueryError("there must be at least one type: tether.Types({'a name': mdp}, prior={'a name': 1.0})")
         for name in models:
@@ -74,6 +93,13 @@ class Types:
                 raise QueryError(f"the model of type {name!r} has another discount than the first")
         if not self.by_first_state:
             self.prior(None)
+        self.usual, self.own_practice = shares_together(models.values()), None
+        if practice is not None:
+            if set(practice) != set(models):
+                raise QueryError(
+                    f"practice must name the types {', '.join(map(repr, models))}, not {', '.join(map(repr, practice))}"
+                )
+            self.own_practice = {name: _shares_of(mdp, practice[name], name) for name, mdp in models.items()}
 
     @property
     def by_first_state(self) -> bool:
@@ -152,13 +178,35 @@ class Types:
                 version = save(mdp, work / model)
                 listed.append({"name": name, "model": model, "version": version, "prior": by_state})
             usual = None if self.usual is None else self.usual.tolist()
-            contents = {"format": TYPES_FORMAT, "types": listed, "usual": usual}
+            own = self.own_practice
+            practice = None if own is None else [own[name].tolist() for name in self.models]
+            contents = {"format": TYPES_FORMAT, "types": listed, "usual": usual, "practice": practice}
             (work / LIST_OF_TYPES).write_bytes(encode_checked(contents))
 
     def __repr__(self) -> str:
         if self.by_first_state:
             return f"<Types: {', '.join(self.models)}; the prior depends on the first state>"
         return f"<Types: {', '.join(f'{name} {percent(share)}' for name, share in self.prior(None).items())}>"
+
+
+def _shares_of(mdp: ModelRecord, practice: Mapping[Any, Any], name: str) -> Floats:
+    """How often each pair is taken in its state: 1 where nobody chooses."""
+    form = mdp.form
+    made = np.ones(form.pair_action.size)
+    for s, state in enumerate(mdp.states):
+        pairs = slice(int(form.pair_start[s]), int(form.pair_start[s + 1]))
+        actions = [mdp.actions[int(a)] for a in form.pair_action[pairs]]
+        if state not in practice:
+            leads = form.next_state[form.row_start[pairs.start] : form.row_start[pairs.stop]]
+            if len(actions) > 1 and (leads != s).any():
+                raise QueryError(Problem(f"practice of type {name!r} says nothing of state {state!r}", value=state))
+            continue
+        done = practice[state] if isinstance(practice[state], Mapping) else {practice[state]: 1.0}
+        if set(done) - set(actions) or min(done.values()) < 0 or abs(sum(done.values()) - 1.0) > 1e-9:
+            what = f"practice of type {name!r} in state {state!r} must be shares of {', '.join(map(repr, actions))}"
+            raise QueryError(Problem(f"{what} that add up to 1", value=done))
+        made[pairs] = [float(done.get(action, 0.0)) for action in actions]
+    return made
 
 
 def refuse_types(given: Any, what: str, fix: str) -> None:

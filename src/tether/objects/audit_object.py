@@ -293,7 +293,7 @@ def audit(
     >>> tether.audit(mdp, log, k=2, m=1, certify=False, where="outcome == 'died'")
     <Audit: 1 episode, k = 2, m = 1; mistakes in 1; something to gain in 0>
     """
-    from tether.auditing.audit_question import make_question
+    from tether.auditing.audit_question import digest_of_question, make_question
     from tether.auditing.cluster import Cluster
     from tether.auditing.directory import open_directory
     from tether.auditing.engine import AuditWork
@@ -305,7 +305,7 @@ def audit(
     from tether.io.opening import read_as_learned
     from tether.learning.folds import checked_folds
     from tether.logs.batches import open_log
-    from tether.logs.fingerprint import digest_of_model, digest_of_policy
+    from tether.logs.fingerprint import digest_of_model
 
     if not isinstance(mdp, MDP):
         return audit_of_types(mdp, episodes, k, m, {"rule": rule, "influence": influence, "objective": objective,
@@ -353,9 +353,7 @@ def audit(
         "log": log.digest() if selection is None else selection.digest(log),
         "question": dict(named),
     }
-    incomparable = ""
-    if policy is not None:
-        about["question"]["digest"], incomparable = digest_of_policy(mdp, policy, log.longest)
+    about["question"]["digest"], incomparable = digest_of_question(mdp, question, log.longest)
     with open_directory(out, about, incomparable, fresh=bool(fresh)) as directory:
         tables = directory.tables
         if tables is None:

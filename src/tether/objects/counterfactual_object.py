@@ -360,7 +360,7 @@ class CounterfactualMDP(EpisodeQuestions):
         action : optional
             Left out: each that is available there, one answer per action.
         k : int, optional
-            The length of the tether; left out: the shortest that is enough, as in `plan`.
+            The length of the tether; left out: the one that `plan` takes.
         rule, influence, objective, minimise
             What "within k" means, and what is enough; see `tether`.
         uninfluenced : int

@@ -245,7 +245,7 @@ class EpisodeQuestions(Shown, CounterfactualRecord):
         ----------
         t : int
         k : int, optional
-            The length of the tether; left out: the shortest that is enough, as in `plan`.
+            The length of the tether; left out: the one that `plan` takes.
         rule, influence, objective, minimise
             What "within k" means, and what is enough; see `tether`.
         rollout : {"counterfactual", "nominal"}

@@ -5,21 +5,17 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Self
 
-from tether._foundation.markup import Displayed
+from tether.objects.history_plan import HistoryPlan
 from tether.plan.limited import LimitedPlanRecord
 
 if TYPE_CHECKING:
-    import datetime
-    import os
-    import pathlib
-
     from tether.evaluation.certificate import Certificate
     from tether.explanation.limited_explanation import LimitedExplanation
 
 __all__ = ["LimitedPlan"]
 
 
-class LimitedPlan(LimitedPlanRecord, Displayed):
+class LimitedPlan(LimitedPlanRecord, HistoryPlan):
     __doc__ = LimitedPlanRecord.__doc__
 
     @classmethod
@@ -38,9 +34,9 @@ class LimitedPlan(LimitedPlanRecord, Displayed):
         >>> plan.certify().verdict
         'holds'
         """
-        from tether.evaluation.certificate import certify
+        from tether.evaluation.certificate import certificate_of
 
-        return certify(self.cf, self, gamma=gamma, practice=practice)
+        return certificate_of(self.cf, self, gamma=gamma, practice=practice)
 
     def explain(self, *, certificate: bool = True) -> LimitedExplanation:
         """The plan beside what happened, step by step and in sentences.
@@ -56,26 +52,3 @@ class LimitedPlan(LimitedPlanRecord, Displayed):
         from tether.explanation.limited_explanation import explain_limited
 
         return explain_limited(self, certificate)
-
-    def report(
-        self,
-        file: str | os.PathLike[str] = "report.html",
-        *,
-        title: str | None = None,
-        date: datetime.date | None = None,
-        certificate: bool = True,
-    ) -> pathlib.Path:
-        """Write the answer as one self-contained HTML file: sentences and steps.
-
-        Examples
-        --------
-        >>> import tempfile, tether
-        >>> case = tether.cases.grid_world()
-        >>> plan = tether.counterfactual(case.mdp, case.path).plan(m=6, budget=9)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     plan.report(f"{folder}/budget.html").name
-        'budget.html'
-        """
-        from tether.views.limited_page import write_limited
-
-        return write_limited(self, file, title=title, date=date, certificate=certificate)

@@ -264,9 +264,9 @@ class Plan(Shown, PlanRecord):
         >>> round(found.nothing.worst, 3), round(found.worst, 3), found.gamma_star
         (358.54, 34.515, inf)
         """
-        from tether.evaluation.certificate import certify
+        from tether.evaluation.certificate import certificate_of
 
-        return certify(self.cf, self, gamma=gamma, practice=practice)
+        return certificate_of(self.cf, self, gamma=gamma, practice=practice)
 
     @cached_property
     def about_episode(self) -> float:

@@ -189,12 +189,14 @@ class Robust(RobustRecord, Displayed):
         m: int = 1,
         *,
         rule: Rule = "definition",
+        objective: Property | None = None,
         floor: float | None = None,
     ) -> IntervalModel:
         """Write the counterfactual interval model, for Storm (``.drn``) or PRISM (``.nm``, ``.prism``) to check.
 
         It has one state for each (time, state, changes left). Each probability is an interval: its exact bounds. Time,
-        k and m are part of the states, so the answer to ``question`` (see `IntervalModel`) is the guaranteed return.
+        k and m are part of the states, so the answer to ``question`` (see `IntervalModel`) is the guaranteed return, or
+        the guaranteed probability of a property.
         See `tether.io.intervals`.
 
         Parameters
@@ -204,6 +206,8 @@ class Robust(RobustRecord, Displayed):
             The limits; left out: as in `plan`. ``k = T + 1`` and ``m = T`` are none.
         rule
             What "within k" means.
+        objective : Property, optional
+            As in `plan`.
         floor : float, optional
             Lower ends of intervals are at least this: PRISM does not accept 0. By default 1e-9 for PRISM (values change
             by about as little), 0 for Storm.
@@ -220,7 +224,7 @@ class Robust(RobustRecord, Displayed):
         """
         from tether.io.intervals import write_intervals
 
-        return write_intervals(self, file, k, m, rule=rule, floor=floor)
+        return write_intervals(self, file, k, m, rule=rule, objective=objective, floor=floor)
 
 
 def robust(

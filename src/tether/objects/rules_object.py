@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from tether.auditing.audit_record import AuditRecord
 from tether.errors import Problem, QueryError
 from tether.mdp import MDP
+from tether.ruling.choosing_rules import search_rules
 from tether.ruling.comparing import Comparison, compare_groups
-from tether.ruling.deciding_rules import RuleRun, judge_rules, search_rules
+from tether.ruling.deciding_rules import RuleRun, judge_rules
 from tether.ruling.one_rule import OneRule
 from tether.ruling.rule_results import RulesRecord
 

@@ -11,14 +11,11 @@ from tether._foundation.markup import Displayed
 from tether.influence.one_step import GivenInfluence as Influence
 from tether.influence.rules import GivenRule as Rule
 from tether.objects.counterfactual_object import CounterfactualMDP
+from tether.objects.history_plan import HistoryPlan
 from tether.plan.typed_plan import TypedPlanRecord, TypedSweep, typed_sweep
 from tether.plan.typed_record import TypedRecord
 
 if TYPE_CHECKING:
-    import datetime
-    import os
-    import pathlib
-
     from tether.evaluation.typed_certificate import TypedCertificate
     from tether.evaluation.typed_evaluation import TypedEvaluation
     from tether.explanation.typed_decisions import TypedDecisions
@@ -30,17 +27,17 @@ if TYPE_CHECKING:
 __all__ = ["TypedCounterfactual", "TypedPlan"]
 
 
-class TypedPlan(TypedPlanRecord, Displayed):
+class TypedPlan(TypedPlanRecord, HistoryPlan):
     __doc__ = TypedPlanRecord.__doc__
 
     def certify(self, gamma: float = 1.0, practice: Any = None) -> TypedCertificate:
         """The worst and the best value over every causal model of each type: Σ_z ρ_z·(that of type z).
 
         ``gamma`` and ``practice`` are those of `Plan.certify`: hidden causes come anew at each step, within each type,
-        and those who acted are taken not to have seen the type. Without ``practice`` it is the usual practice of the
-        log from which the types were learned (`tether.learn_types`); of other types every action counts as equally
-        frequent. Where only other causal models than Gumbel-max lead, the plan takes the observed action; if
-        that is not available, the worst (best) of all counts.
+        and those who acted are taken not to have seen the type. Without ``practice`` it is that of the types
+        (`tether.Types`), or the usual practice of the log from which they were learned; of other types every action
+        counts as equally frequent. Where only other causal models than Gumbel-max lead, the plan takes the observed
+        action; if that is not available, the worst (best) of all counts.
 
         Examples
         --------
@@ -88,35 +85,12 @@ class TypedPlan(TypedPlanRecord, Displayed):
         ...     return mdp.with_objective(final_reward={"well": 1.0})
         >>> types = tether.Types({"frail": ward(0.9), "robust": ward(0.1)}, prior={"frail": 0.5, "robust": 0.5})
         >>> plan = tether.counterfactual(types, tether.Path(["sick", "dead"], ["wait"])).plan(m=1)
-        >>> print(plan.explain().sentences(str)[0])
+        >>> print(plan.explain().sentences(str)[2])
         What happened makes frail 90 % likely; before it was 50 %.
         """
         from tether.explanation.typed_explanation import explain_typed
 
         return explain_typed(self, certificate)
-
-    def report(
-        self,
-        file: str | os.PathLike[str] = "report.html",
-        *,
-        title: str | None = None,
-        date: datetime.date | None = None,
-        certificate: bool = True,
-    ) -> pathlib.Path:
-        """Write the answer as one self-contained HTML file: sentences, the types over time, steps and decisions.
-
-        Examples
-        --------
-        >>> import tempfile, tether
-        >>> case = tether.cases.grid_world()
-        >>> types = tether.Types({"any": case.mdp}, prior={"any": 1.0})
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     tether.counterfactual(types, case.path).plan(m=1).report(f"{folder}/types.html").name
-        'types.html'
-        """
-        from tether.views.typed_page import write_typed
-
-        return write_typed(self, file, title=title, date=date, certificate=certificate)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

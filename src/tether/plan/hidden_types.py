@@ -122,6 +122,17 @@ class SideBySide:
         new = self._keys(rows.start, rows.next_state, rows.pairs)
         probability[np.searchsorted(self._rows[0], new), z] = rows.probability
 
+    def earned(self, t: int) -> Floats:
+        """The reward of each entry in each model, at step t."""
+        made = np.zeros((self.next_state.size, len(self.forms)))
+        for z, form in enumerate(self.forms):
+            rewards = form.rewards.at(t)
+            if form.rewards.by_entry:
+                made[self.entries(z), z] = rewards
+            else:
+                made[:, z] = np.repeat(rewards, np.diff(self.row_start))
+        return made
+
     def expected(self, t: int, probability: Floats) -> Floats:
         """The reward to be expected of each pair in each model, at step t."""
         made = np.empty((self.row_start.size - 1, len(self.forms)))

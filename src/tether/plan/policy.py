@@ -8,9 +8,11 @@ probability for each action of the model (a list, an array or a tensor). It may 
 - an object with a method ``predict`` that takes the state, as those of reinforcement learning libraries; it may return
   the answer alone, or (answer, hidden state);
 - a mapping from states, or from (time, state), to such an answer; a key that is itself a state counts as a state;
-- a list, array or tensor of whole numbers (states,) or (T, states): indices of actions in the model's order;
+- a list, array or tensor (states,) or (T, states): names of actions if it has words, and otherwise whole numbers, the
+  indices of actions in the model's order;
 - a list, array or tensor of numbers (states, actions) or (T, states, actions): probabilities;
 - a data frame or table with the columns state and action and, where wanted, t and probability;
+- a series of pandas with the states as its index;
 - an object with a method ``given(path)`` that returns the policy about an observed episode, in one of these forms;
   without an episode it is asked as a function;
 - ``"random"``: each available action equally likely;
@@ -68,9 +70,11 @@ def make_policy(
         return _carried(mdp, memory, make_policy(memory.mdp, policy, horizon, _own_path(path)))
     if path is not None and callable(getattr(policy, "given", None)):
         policy = policy.given(path)
+    if _is_series(policy):
+        policy = policy.to_dict()
     array = as_array(policy)
     if array is not None:
-        return _from_array(mdp, array)
+        return _from_array(mdp, _indices(mdp, array) if array.dtype.kind == "U" else array)
     if hasattr(policy, "__arrow_c_stream__"):
         policy = _from_frame(mdp, policy)
     if isinstance(policy, Mapping):
@@ -79,10 +83,12 @@ def make_policy(
         return _from_answers(mdp, _predicted(policy))
     if callable(policy):
         return _from_answers(mdp, _of_time_and_state(policy, path))
-    raise QueryError(
+    what = (
         "a policy is a function, an object with predict, a mapping, a table, an array, 'observed', 'optimal' or "
         f"'random', not a {type(policy).__name__}"
     )
+    is_plan = callable(getattr(policy, "on", None))
+    raise QueryError(Problem(what, fix="follow the plan in this model: plan.on(mdp)" if is_plan else ""))
 
 
 def _own_path(path: Path | None) -> Path | None:
@@ -130,9 +136,16 @@ def as_array(policy: Any) -> Any:
     """A policy given as a list, an array or a tensor, as an array; None if it is given in another way."""
     if isinstance(policy, np.ndarray):
         return policy
+    if _is_series(policy):
+        return None
     if isinstance(policy, list) or (hasattr(policy, "__array__") and not hasattr(policy, "__arrow_c_stream__")):
         return _detached(policy)
     return None
+
+
+def _is_series(policy: Any) -> bool:
+    """Whether it is a series of pandas, whose index has the states."""
+    return callable(getattr(policy, "to_dict", None)) and hasattr(policy, "index") and not hasattr(policy, "columns")
 
 
 def _detached(values: Any) -> Any:
@@ -141,6 +154,15 @@ def _detached(values: Any) -> Any:
         return np.asarray(values.detach() if hasattr(values, "detach") else values)
     except ValueError as error:  # lists of different lengths
         raise QueryError(f"the policy cannot be read as an array: {error}") from None
+
+
+def _indices(mdp: ModelRecord, names: Any) -> Any:
+    """The indices of actions in an array of their names."""
+    known, at = np.unique(names, return_inverse=True)
+    for name in known.tolist():
+        if name not in mdp.actions:
+            raise QueryError(mdp.actions.missing(name, "action", place="the policy"))
+    return np.array([mdp.actions.find(name) for name in known.tolist()])[at].reshape(names.shape)
 
 
 def _predicted(policy: Any) -> Callable[[int, Any], Any]:
@@ -309,8 +331,10 @@ def depends_on_time(mdp: ModelRecord, policy: Any) -> bool:
         return policy != "random"
     array = as_array(policy)
     if array is not None:
-        by_index = array.dtype.kind in "iu" and array.shape[-1:] == (mdp.n_states,)
+        by_index = array.dtype.kind in "iuU" and array.shape[-1:] == (mdp.n_states,)
         return bool(array.ndim > (1 if by_index else 2))
+    if _is_series(policy):
+        policy = policy.to_dict()
     if hasattr(policy, "__arrow_c_stream__"):
         policy = _from_frame(mdp, policy)
     if isinstance(policy, Mapping):
@@ -438,8 +462,8 @@ def _from_array(mdp: ModelRecord, array: Any) -> Policy:
 
         return by_share
     raise QueryError(
-        f"a policy array is (S,) or (T, S) whole numbers, or (S, A) or (T, S, A) probabilities, with S = {S} and "
-        f"A = {A}; got {array.shape} of type {array.dtype}"
+        f"a policy array is (S,) or (T, S) names or indices of actions, or (S, A) or (T, S, A) probabilities, with S = "
+        f"{S} and A = {A}; got {array.shape} of type {array.dtype}"
     )
 
 

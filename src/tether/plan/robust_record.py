@@ -223,7 +223,8 @@ class RobustRecord:
             array.flags.writeable = False
         arrays = rows, columns, values, found.sizes(rows), distinct
         observed = observed_value(models.gumbel)
-        return Sweep(self.cf, found.rule, found.influence, *arrays, observed, objective, minimise, advisable)
+        made = Sweep(self.cf, found.rule, found.influence, *arrays, observed, objective, minimise, advisable)
+        return replace(made, guaranteed=self.assuming)
 
     def best_possible(
         self,

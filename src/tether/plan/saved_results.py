@@ -28,6 +28,7 @@ from tether.errors import Problem, QueryError
 from tether.model.stored_names import decode_names, encode_names
 from tether.observation.path import Path, time_index
 from tether.plan.plan_tables import plan_table, sweep_table
+from tether.plan.robust_record import RobustPlanRecord
 
 if TYPE_CHECKING:
     from tether.plan.plan_record import PlanRecord
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SavedPlan", "SavedSweep", "plan_without_model", "sweep_without_model", "write_result"]
 
-_FORMAT = 2
+_FORMAT = 3
 _SETTINGS, _NAMES, _CHECKSUM = b"tether", b"tether.names", b"tether.checksum"
 _OF_PLAN = ("t", "state_index", "changes_left", "uninfluenced", "action_index")
 
@@ -56,6 +57,12 @@ class _Saved(Tabular):
     def _names(self) -> tuple[list[Any], ...]:
         parts = msgspec.msgpack.decode(self.table.schema.metadata[_NAMES])
         return tuple(decode_names(part) for part in parts)
+
+    @property
+    def _question(self) -> str:
+        said = self.settings
+        guaranteed = f", guaranteed {said['guaranteed']}" if said["guaranteed"] else ""
+        return f"{said['rule']}, {said['influence']}{guaranteed}"
 
     @property
     def observed_value(self) -> float:
@@ -95,7 +102,8 @@ class SavedPlan(_Saved):
     Attributes
     ----------
     settings : dict
-        k, m, rule, influence, objective, mechanism, value, observed_value, and the rest of the question.
+        k, m, rule, influence, objective, mechanism, value, observed_value, and the rest of the question; "guaranteed"
+        says what the value is guaranteed under, if it is.
     path : Path
         The observed episode.
 
@@ -149,7 +157,7 @@ class SavedPlan(_Saved):
         about = f", {said['objective']}" if said["objective"] else ""
         what = "value" if said["objective"] is None else "probability"
         return (
-            f"<SavedPlan: k = {said['k']}, m = {said['m']}, {said['rule']}, {said['influence']}: "
+            f"<SavedPlan: k = {said['k']}, m = {said['m']}, {self._question}: "
             f"{what} {self.value:.4g}, observed {self.observed_value:.4g}{about}>"
         )
 
@@ -205,10 +213,10 @@ class SavedSweep(_Saved):
         return float(self.values[row[0], column[0]])
 
     def __repr__(self) -> str:
-        said, values = self.settings, self.values
+        values = self.values
         return (
-            f"<SavedSweep: k = {self.ks[0]} … {self.ks[-1]}, m = {self.ms[0]} … {self.ms[-1]}, {said['rule']}, "
-            f"{said['influence']}: values {values.min():.4g} … {values.max():.4g}, observed {self.observed_value:.4g}>"
+            f"<SavedSweep: k = {self.ks[0]} … {self.ks[-1]}, m = {self.ms[0]} … {self.ms[-1]}, "
+            f"{self._question}: values {values.min():.4g} … {values.max():.4g}, observed {self.observed_value:.4g}>"
         )
 
 
@@ -229,6 +237,7 @@ def plan_without_model(plan: PlanRecord) -> SavedPlan:
     settings = {
         "kind": "plan", "k": plan.k, "m": plan.m, "value": plan.value, "price": plan.price, **_asked(plan),
         "constraint": None if plan.constraint is None else " ".join(plan.constraint.sentences()),
+        "guaranteed": plan.robust.assuming if isinstance(plan, RobustPlanRecord) else "",
     }  # fmt: skip
     names = plan.cf.mdp.states
     return SavedPlan(_described(table, settings, [names[int(s)] for s in used], plan.cf.mdp.actions, plan.cf.path))
@@ -238,7 +247,7 @@ def sweep_without_model(sweep: Sweep) -> SavedSweep:
     """A sweep's table with its settings and names."""
     settings = {
         "kind": "sweep", "ks": sweep.ks.tolist(), "ms": sweep.ms.tolist(), "distinct": sweep.distinct.tolist(),
-        **_asked(sweep),
+        "guaranteed": sweep.guaranteed, **_asked(sweep),
     }  # fmt: skip
     return SavedSweep(_described(sweep_table(sweep), settings, [], [], sweep.cf.path))
 

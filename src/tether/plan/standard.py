@@ -111,18 +111,29 @@ class Standard:
         return None
 
     @cached_property
-    def advantages(self) -> tuple[Floats, Floats, Floats]:
-        """For a learned model: the advantage of each pair over usual practice, its sd, and P(it is above 0).
-
-        More is better, also with ``minimise``. Of a property it is the chance that it holds within the longest episode.
-        """
+    def _practice(self) -> Practice:
+        """Usual practice in the log of a learned model, for the return or the property."""
         (world, decided), counts = self.world, learned_counts(self.mdp)
         if decided is not None:  # how far actions differ in this chance is estimated anew
             counts = replace(
                 counts, transitions=counts_at_rest(self.mdp.form, counts.transitions, decided), pooling=None
             )
-        mean, sd, better = Practice(world, counts).arrays
+        return Practice(world, counts)
+
+    @cached_property
+    def advantages(self) -> tuple[Floats, Floats, Floats]:
+        """For a learned model: the advantage of each pair over usual practice, its sd, and P(it is above 0).
+
+        More is better, also with ``minimise``. Of a property it is the chance that it holds within the longest episode.
+        """
+        mean, sd, better = self._practice.arrays
         return (0.0 - mean, sd, 1.0 - better) if self.minimise else (mean, sd, better)
+
+    @cached_property
+    def unpooled(self) -> tuple[Floats, Floats]:
+        """For a learned model: advantages as the log has them, and the sd of each; see `Practice.unpooled`."""
+        mean, sd = self._practice.unpooled
+        return (0.0 - mean if self.minimise else mean), sd
 
     @cached_property
     def by_steps_left(self) -> bool:

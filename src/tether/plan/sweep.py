@@ -68,6 +68,8 @@ class Sweep(Tabular):
     about_episode, std : array (ks, ms) or None
         How much of each plan is about this episode (`Plan.about_episode`), and the standard deviation of its return;
         None if they were not asked for (``measures``).
+    guaranteed : str
+        What the values are guaranteed under, if they are those of `tether.robust`: ``assuming nothing``. Empty if not.
 
     Examples
     --------
@@ -92,6 +94,7 @@ class Sweep(Tabular):
     advisable: Advisable | None = None
     about_episode: Floats | None = None
     std: Floats | None = None
+    guaranteed: str = ""
 
     @property
     def gains(self) -> Floats:
@@ -244,7 +247,8 @@ class Sweep(Tabular):
         about = objective_name(self.objective, self.minimise)
         return (
             f"<Sweep: k = {self.ks[0]} … {self.ks[-1]}, m = {self.ms[0]} … {self.ms[-1]}, {self.rule}, "
-            f"{self.influence}: values {self.values.min():.4g} … {self.values.max():.4g}, "
+            f"{self.influence}{', guaranteed ' if self.guaranteed else ''}{self.guaranteed}: "
+            f"values {self.values.min():.4g} … {self.values.max():.4g}, "
             f"observed {self.observed_value:.4g}{', ' if about else ''}{about}>"
         )
 

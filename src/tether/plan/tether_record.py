@@ -182,13 +182,15 @@ class TetherRecord:
         )
 
     def length(self, k: int | None, m: int = 1) -> int:
-        """k; by default that of the largest gain of those whose plan is about this episode (`tether.plan.limits`).
+        """k; by default the suggested one, or 1 if no tether gains anything."""
+        return (self.suggested_k(m) or 1) if k is None else min(whole_number("k", k, 1), self.cf.T + 1)
 
-        If there is none, the shortest that is enough for m changes, or 1 if none gains anything.
+    def suggested_k(self, m: int = 1) -> int | None:
+        """The tether with the largest gain of those whose plan is about this episode (`tether.plan.limits`).
+
+        If there is none, the shortest that is enough for m changes; None if no tether gains anything.
         """
-        if k is not None:
-            return min(whole_number("k", k, 1), self.cf.T + 1)
-        return self.choose_k(m, about_at_least=ABOUT) or self.enough_k(m) or 1
+        return self.choose_k(m, about_at_least=ABOUT) or self.enough_k(m)
 
     def helps_and_is_about(self, m: int = 1) -> bool:
         """Whether some tether has a plan that gains something with m changes, and is about this episode."""
@@ -249,7 +251,8 @@ class TetherRecord:
             self.objective,
             self.minimise,
             self.advisable,
-            **measured,
+            measured.get("about_episode"),
+            measured.get("std"),
         )
         self._kept.sweeps.append(table)
         return table

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from tether._foundation.arrays import Floats
+from tether._foundation.arrays import Flags, Floats
 from tether._foundation.arrow import Tabular
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import Displayed
@@ -28,6 +28,8 @@ from tether.plan.typed_record import TypedRecord
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from tether._kernels.vectors import StepRows
 
 __all__ = ["Node", "TypedPlanRecord", "TypedSweep", "typed_sweep", "typed_values", "worlds"]
 
@@ -185,8 +187,8 @@ class TypedPlanRecord:
     def interval(self) -> tuple[float, float] | None:
         """For two types: the probabilities of the first one, after the episode, for which this stays the best plan.
 
-        None for another number of types that are possible, or if the plan is not `exact`. `prior_interval` says the
-        same of the prior.
+        None for another number of types that are possible, or if the plan is not `exact`. `prior_intervals` says the
+        same of the prior, for any number of types.
         """
         if len(self.cf.possible) != 2 or len(self.cf.types.models) != 2 or not self.exact:
             return None
@@ -201,8 +203,40 @@ class TypedPlanRecord:
         return float(low), float(high)
 
     @property
+    def prior_intervals(self) -> dict[str, tuple[float, float]]:
+        """For each type, how likely it may be before the episode for this to stay the best plan.
+
+        The other types share the rest as they do now. Empty if the plan is not `exact`, or if a type is certain before.
+
+        Examples
+        --------
+        >>> import tether
+        >>> def ward(dies):
+        ...     rows = [("sick", "wait", "dead", dies), ("sick", "wait", "well", 1 - dies)]
+        ...     rows += [("sick", "treat", "dead", 0.4), ("sick", "treat", "well", 0.6)]
+        ...     mdp = tether.MDP.from_table(*zip(*rows), terminal=["dead", "well"])
+        ...     return mdp.with_objective(final_reward={"well": 1.0})
+        >>> models = {"frail": ward(0.6), "fair": ward(0.4), "robust": ward(0.2)}
+        >>> types = tether.Types(models, prior={"frail": 0.2, "fair": 0.3, "robust": 0.5})
+        >>> plan = tether.counterfactual(types, tether.Path(["sick", "dead"], ["wait"])).plan(m=1)
+        >>> plan.prior_intervals["frail"]
+        (0.0, 1.0)
+        """
+        prior = self.cf.types.prior(self.cf.path.states[0])
+        if not self.exact or max(prior.values()) >= 1.0:
+            return {}
+        names = self.cf.possible
+        before = np.array([prior[name] for name in names])
+        like = self.cf.shares / before
+        found = self.vectors.vectors(0, self.vectors.start, self.m)
+        ahead = (found[self.root] - found) * like  # by how much it is better than each, for each type
+        return {
+            name: _where_ahead(ahead, before, np.array([one == name for one in names]), prior[name]) for name in prior
+        }
+
+    @property
     def prior_interval(self) -> tuple[float, float] | None:
-        """For two types: the prior probabilities of the first one for which this stays the best plan.
+        """`prior_intervals` of the first of two types; None for another number of types.
 
         Examples
         --------
@@ -217,14 +251,18 @@ class TypedPlanRecord:
         >>> plan.prior_interval
         (0.0, 1.0)
         """
-        ends = self.interval
-        if ends is None:
-            return None
-        first, second = self.cf.possible
-        prior, after = self.cf.types.prior(self.cf.path.states[0]), self.cf.posterior
-        like = (after[first] / prior[first]) / (after[second] / prior[second])
-        low, high = (share / (share + like * (1.0 - share)) for share in ends)
-        return low, high
+        found = self.prior_intervals
+        return next(iter(found.values())) if len(self.cf.types.models) == 2 and found else None
+
+    def onward(self, t: int, node: Node, rows: StepRows) -> Iterator[tuple[Node, int]]:
+        """The nodes that can follow a node, each with its place in the ``rows`` of the step."""
+        choice = self.vectors.choice(t, *node)
+        left = node.left - self.vectors.changes(t, node.state, choice.action)
+        pair = self.vectors.models[0].find_pair(node.state, choice.action)
+        for place in range(int(rows.row_start[pair]), int(rows.row_start[pair + 1])):
+            if rows.probability[place].any():
+                state = int(rows.next_state[place])
+                yield Node(state, min(left, self.cf.T - t - 1), choice.after[state]), place
 
     @cached_property
     def occupancy(self) -> tuple[dict[Node, Floats], ...]:
@@ -233,18 +271,11 @@ class TypedPlanRecord:
             {Node(self.vectors.start, self.m, self.root): np.ones(len(self.vectors.models))}
         ]
         for t in range(self.cf.T):
-            rows, onward = self.vectors.step(t), dict[Node, Any]()
-            mdp = self.vectors.models[0]
+            rows, after = self.vectors.step(t), dict[Node, Any]()
             for node, mass in found[-1].items():
-                choice = self.vectors.choice(t, *node)
-                left = node.left - self.vectors.changes(t, node.state, choice.action)
-                pair = mdp.find_pair(node.state, choice.action)
-                entries = slice(int(rows.row_start[pair]), int(rows.row_start[pair + 1]))
-                for j, chance in zip(rows.next_state[entries].tolist(), rows.probability[entries], strict=True):
-                    if chance.any():
-                        after = Node(j, min(left, self.cf.T - t - 1), choice.after[j])
-                        onward[after] = onward.get(after, 0.0) + mass * chance
-            found.append({node: mass for node, mass in onward.items() if mass @ self.cf.shares > 0.0})
+                for one, place in self.onward(t, node, rows):
+                    after[one] = after.get(one, 0.0) + mass * rows.probability[place]
+            found.append({node: mass for node, mass in after.items() if mass @ self.cf.shares > 0.0})
         return tuple(found)
 
     def distribution(self, t: int) -> dict[Any, float]:
@@ -259,6 +290,18 @@ class TypedPlanRecord:
         up_to = "" if self.exact else f" to {number(self.best_possible)}"
         value, observed = number(self.value), number(self.observed_value)
         return f"<TypedPlan: k = {self.k}, m = {self.m}: value {value}{up_to}, observed {observed}>"
+
+
+def _where_ahead(ahead: Floats, before: Floats, own: Flags, share: float) -> tuple[float, float]:
+    """Between which shares of one type, ``own``, no other plan is better; the others keep their proportions."""
+    with_it = ahead @ own.astype(np.float64)
+    without = ahead @ np.where(own, 0.0, before) / (1.0 - share)
+    slope = with_it - without
+    crosses = -without / np.where(slope == 0.0, 1.0, slope)
+    scale = 1e-15 * np.maximum(1.0, np.abs(ahead).max(axis=1))
+    low = crosses[(slope > scale) & (without < 0.0)].max(initial=0.0)
+    high = crosses[(slope < -scale) & (with_it < 0.0)].min(initial=1.0)
+    return float(low), float(high)
 
 
 def _seeing(

@@ -107,14 +107,17 @@ class TypedRecord:
     def posterior_over_time(self) -> TypesOverTime:
         """The probability of each type before the first step and after each: arrays of T + 1 numbers.
 
-        Only outcomes count: those who acted are taken not to have seen the type.
+        Only outcomes count, unless the types have a ``practice``: then those who acted saw the type, and what they did
+        says something of it too.
         """
         first = next(iter(self.types.models.values()))
         states, actions = self.path.states, self.path.actions
         weights = [np.array(list(self.types.prior(states[0]).values()))]
         for s, a, after in zip(states, actions, [*states[1:], None], strict=False):
             seen = weights[-1].copy()
-            first.pair_index(s, a)  # an unknown name is its own error
+            pair = first.pair_index(s, a)  # an unknown name is its own error
+            if self.types.own_practice is not None:
+                seen *= [shares[pair] for shares in self.types.own_practice.values()]
             if after is not None:
                 rows = [dict(zip(*mdp.row(s, a), strict=True)) for mdp in self.types.models.values()]
                 seen *= [row.get(after, 0.0) for row in rows]

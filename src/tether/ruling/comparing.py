@@ -2,6 +2,7 @@
 
 What was to be expected of an episode is the value of usual practice, of all groups together, from its first state. A
 group whose patients were more ill when they came has a lower expectation; what is left is how it did beyond that.
+Of many groups one in ten would seem to differ by chance alone, so the intervals of differences hold together.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tether.mdp import MDP
 from tether.model.properties import Property
 from tether.plan.standard import Standard
 from tether.ruling.counting import count_log
-from tether.ruling.recorded import Recorded, RuleWorld, bad_states
+from tether.ruling.recorded import Recorded, RuleWorld, bad_states, refuse_unrewarded
 from tether.ruling.searching import Part
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ _LISTED = 8
 
 _Z = 1.6448536269514722
 """Half the width of a 90 % interval, in standard errors."""
+
+_MISSED = 0.1
+"""How often an interval may miss; those of differences, of all groups together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ class ComparedGroup(Displayed):
     bad_beyond : tuple of float
         Bad ends less those to be expected.
     difference : tuple of float
-        ``beyond`` of this group less that of all others.
+        ``beyond`` of this group less that of all others; the 90 % intervals of all groups hold together.
     outcomes : dict
         For each outcome, bad or not, the share of episodes that ended so.
 
@@ -154,6 +158,11 @@ class Comparison(Tabular):
             else:
                 text += f" After case mix no difference to the others can be shown ({low} to {high})."
             found.append(text)
+        if len(self.groups) > 2:
+            found.append(
+                f"The intervals of differences hold for all {len(self.groups)} groups together (90 %): one by one, "
+                "a tenth of them would miss."
+            )
         if self.missing:
             found.append(f"{counted(self.missing, 'episode')} without a value in {self.by} were left out.")
         return found
@@ -202,6 +211,7 @@ def compare_groups(
     """Compare the groups that a column of a log makes; the log is read twice, and nothing is replayed."""
     from tether.auditing.where import selection_of
 
+    refuse_unrewarded(mdp, objective)
     own = extras_of(log).read(by)
     selection = selection_of(where, mdp, log, objective, minimise)
     world = RuleWorld(mdp, objective, minimise, log.longest())
@@ -276,7 +286,7 @@ def _group(
     others = np.concatenate([rows for other, rows in groups.items() if other is not value])
     means = [_interval(column) for column in own.T]
     mean = own[:, 5].mean() - others[:, 5].mean()
-    half = _Z * float(np.hypot(_error(own[:, 5]), _error(others[:, 5])))
+    half = _half_of_difference(own[:, 5], others[:, 5], len(groups))
     share = _wilson(float(own[:, 0].mean()), len(own))
     difference = float(mean), float(mean) - half, float(mean) + half
     observed, expected, mistakes, luck, beyond, bad_beyond = means[1:]
@@ -285,12 +295,26 @@ def _group(
     )
 
 
+def _half_of_difference(own: Floats, others: Floats, groups: int) -> float:
+    """Half the interval of a difference of means, with unequal spreads (Welch); of several groups all together."""
+    from scipy.special import stdtrit
+
+    errors = np.array([_error(own), _error(others)])
+    if not errors.any():
+        return 0.0
+    freedom = float(np.sum(errors**2) ** 2 / np.sum(errors**4 / (np.array([own.size, others.size]) - 1)))
+    missed = _MISSED / (groups if groups > 2 else 1)  # two groups are one comparison
+    return float(stdtrit(freedom, 1 - missed / 2)) * float(np.hypot(*errors))
+
+
 def _error(column: Floats) -> float:
     return float(column.std(ddof=1) / np.sqrt(column.size))
 
 
 def _interval(column: Floats) -> tuple[float, float, float]:
-    mean, half = float(column.mean()), _Z * _error(column)
+    from scipy.special import stdtrit
+
+    mean, half = float(column.mean()), float(stdtrit(column.size - 1, 1 - _MISSED / 2)) * _error(column)
     return mean, mean - half, mean + half
 
 

@@ -105,7 +105,7 @@ class Actions:
             elif not isinstance(kind, str):
                 found.append(self.read(*kind))
             elif self.parts:
-                found += self._part_edits()
+                found += self._part_edits(kind)
             else:
                 every = range(len(self.names))
                 pairs: Iterable[tuple[int | None, int | None]] = permutations(every, 2)
@@ -129,12 +129,8 @@ class Actions:
         part, value = given
         if before is not None and after is not None and before[0] != after[0]:
             return None
-        values = list(dict.fromkeys(self.parts[part]))
         if after is None:
-            others = [one for one in values if one != value]
-            if len(others) != 1:
-                return None
-            after = part, others[0]
+            return self._without(part, value)
         return self._set_part(part, None if before is None else before[1], after[1])
 
     def _part(self, text: str) -> tuple[str, Any] | None:
@@ -145,12 +141,23 @@ class Actions:
                     return part, value
         return None
 
-    def _part_edits(self) -> list[Edit]:
+    def _part_edits(self, kind: str) -> list[Edit]:
         edits = []
-        for part, values in self.parts.items():
-            for before, after in permutations(dict.fromkeys(values), 2):
-                edits.append(self._set_part(part, before, after))
+        for part, given in self.parts.items():
+            values = list(dict.fromkeys(given))
+            if kind == "instead":
+                edits += [self._set_part(part, *pair) for pair in permutations(values, 2)]
+            else:
+                edits += [self._set_part(part, None, v) if kind == "always" else self._without(part, v) for v in values]
         return edits
+
+    def _without(self, part: str, value: Any) -> Edit:
+        """Never a value of a part: the only other one instead; of several, whatever else is usual."""
+        others = [one for one in dict.fromkeys(self.parts[part]) if one != value]
+        if len(others) == 1:
+            return self._set_part(part, value, others[0])
+        to = tuple(-1 if one == value else i for i, one in enumerate(self.parts[part]))
+        return Edit(_spellings(part, value)[0], None, to)
 
     def _set_part(self, part: str, before: Any, after: Any) -> Edit:
         rows = [tuple(values[i] for values in self.parts.values()) for i in range(len(self.names))]

@@ -12,15 +12,17 @@ from tether._foundation.arrays import Flags, Floats, Ints, spans, starts, summed
 from tether.core.batch import Model
 from tether.core.replays import Suffixes, Worth
 from tether.errors import Problem, QueryError
-from tether.evaluation.outcomes import absorbing
+from tether.evaluation.outcomes import absorbing, outcome_classes
+from tether.explanation.terms import is_unrewarded
 from tether.logs.cohort import Cohort, search
 from tether.mdp import MDP
 from tether.model.form import all_pair_states, model_of
 from tether.model.labels import name_text
+from tether.model.names import name_list
 from tether.model.properties import Property
 from tether.plan.best_values import final_rewards
 
-__all__ = ["Recorded", "RuleWorld", "bad_states"]
+__all__ = ["Recorded", "RuleWorld", "bad_states", "refuse_unrewarded"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,6 +214,17 @@ class Recorded:
             start, self.state[at], self.pair[at], self.outcome[at], time, self.horizon[first], self.before[step],
             self.total[first], self.good[first],
         )  # fmt: skip
+
+
+def refuse_unrewarded(mdp: MDP, objective: Property | None) -> None:
+    """An error if all rewards are 0 and no property is asked for: then every practice is worth the same."""
+    if objective is None and is_unrewarded(mdp):
+        ends = [name for name in outcome_classes(mdp, np.arange(mdp.n_states))[0] if name]
+        fix = "give rewards, a final reward, or ask for an outcome (objective)"
+        if ends:
+            fix += f": --objective 'avoid {ends[0]}', tether.avoid({ends[0]!r}); ends: {name_list(ends)}"
+        message = "all rewards of the model are 0, so whatever is done is worth the same"
+        raise QueryError(Problem(message, fix=fix, argument="objective"))
 
 
 def bad_states(world: RuleWorld, bad: Any, ends: dict[str, tuple[int, float]]) -> tuple[Flags | None, str]:

@@ -9,7 +9,9 @@ much more often the rule leads to s at t, the mean over held-out episodes of
 
     V_0(s_0) + Σ γ^t·( ω_t(s_t)·(Q_t(s_t, rule(a_t)) - V_t(s_t)) + ρ_t·(r_t + γ·V_{t+1}(s_{t+1}) - Q_t(s_t, a_t)) )
 
-with ρ_t = ω_t·π_rule(a_t|s_t) / π_b(a_t|s_t), is right if either the values or the ratios are (doubly robust).
+with ρ_t = ω_t·π_rule(a_t|s_t) / π_b(a_t|s_t), is right if either the values or the ratios are (doubly robust). The same
+mean over all episodes, with values and practice of all of the log, gives the interval of the gain in a learned model:
+there it takes back what pooling draws towards 0, and its spread over episodes is that of the gain.
 """
 
 from __future__ import annotations
@@ -55,19 +57,26 @@ class Asked:
         With usual practice of all of the log.
     held : Held or None
         With values and usual practice of the other part of the log.
+    own : Held or None
+        With those of all of the log, if the model was learned from it.
     is_whole : bool
         Whether helped and harmed get their range under every causal model, also where returns are many.
     """
 
     practice: Practice
     held: Held | None
+    own: Held | None = None
     is_whole: bool = True
 
     @classmethod
     def of(cls, rules: Sequence[Candidate], every: Part, other: Part | None, is_whole: bool = True) -> Asked:
         """Rules as they are replayed; ``other`` is the part of the log on which they were chosen."""
         matrix = apply_rules(every.usual, every.world.pair_state, rules)
-        return cls(practice_of(every.usual, matrix), None if other is None else Held.of(rules, other), is_whole)
+        held, own = (
+            None if other is None else Held.of(rules, other),
+            Held.of(rules, every) if every.is_learned else None,
+        )
+        return cls(practice_of(every.usual, matrix), held, own, is_whole)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,8 +141,9 @@ class BatchNumbers:
     chosen : array (rules, 2)
         Touched and harmed in the part that rules are chosen on.
     drawn : array (rules + 1, 3, draws)
-        With random weights: of each rule the sums of the gain in replays and of the held-out gain, the latter also
-        without weights in the third row; at the end the weights themselves, of all episodes and of held-out ones.
+        With random weights: of each rule the sums of the gain (in replays; if the model was learned, by the formula
+        above) and of the held-out gain, the latter also without weights in the third row; at the end the weights
+        themselves, of all episodes and of held-out ones.
     """
 
     wrong: list[tuple[Any, str]]
@@ -225,6 +235,8 @@ class RuleWork:
             harmed = NUMBERS.index("harmed_most")
             empty.chosen[number] = chosen.sum(), numbers[chosen, harmed].sum()
             drawn[number, 0] = numbers[:, NUMBERS.index("gain")] @ weights[some]
+            if asked.own is not None:
+                drawn[number, 0] = asked.own.gains(world, found, np.arange(len(found))) @ weights
             if asked.held is not None and held_out.any():
                 places = np.flatnonzero(held_out)
                 gains = asked.held.gains(world, found, places)

@@ -90,13 +90,17 @@ class EvaluatedRule(Displayed):
     ----------
     rule : OneRule
     on_top_of : tuple of OneRule
-        Rules that hold already.
+        Rules that hold already. Then all numbers are of these rules together with this one, but for ``better`` and
+        those named ``added``.
     episodes, touched, steps : int
         Episodes in all; those that the rule touches; in how many of their steps it changes what was done.
     gain, gain_low, gain_high : float
         What it changes per episode of the log, in the plain model; the 90 % interval.
     better : float
-        The probability that it is better than usual practice.
+        The probability that it adds something to usual practice, and to the rules that hold already. In a learned model
+        it comes from the episodes that did not help to choose the rule.
+    added : float
+        What it adds to the gain of the rules that hold already.
     helped, harmed : float
         How many touched episodes would have ended better, and worse, than they did (Gumbel-max).
     helped_low, helped_high, harmed_low, harmed_high : float
@@ -117,14 +121,19 @@ class EvaluatedRule(Displayed):
         Episodes that were not used to choose the rule.
     held_out_gain, held_out_low, held_out_high : float
         The gain per episode on these, and its 90 % interval; NaN without any.
+    held_out_added, held_out_added_low, held_out_added_high : float
+        What it adds there to the gain of the rules that hold already.
     harmed_chosen : float
         The share of touched episodes that it harms, in the part of the log that rules are chosen on.
     is_chosen : bool
-        Whether it may be chosen.
+        Whether it may be chosen: it surely adds something in the part of the log on which rules are chosen, and more
+        than any rule does where actions are permuted.
     gamma_star : float or None
         How strong hidden reasons must be to undo the gain: the odds of an action would have to change so many times for
         reasons that are not in the log. 1 without a gain, infinite if no hidden reason can; None where the model is
         large and the rule is not the best.
+    objective : str
+        The property whose probability is the gain; empty for the return.
     policy : RulePolicy
         Usual practice with the rule.
 
@@ -146,7 +155,7 @@ class EvaluatedRule(Displayed):
     gain: float
     gain_low: float
     gain_high: float
-    better: float
+    added: float
     helped: float
     harmed: float
     helped_low: float
@@ -170,11 +179,16 @@ class EvaluatedRule(Displayed):
     held_out_gain: float
     held_out_low: float
     held_out_high: float
+    held_out_added: float
+    held_out_added_low: float
+    held_out_added_high: float
     harmed_chosen: float
+    better: float
     is_chosen: bool
     policy: RulePolicy
     minimise: bool = False
     gamma_star: float | None = None
+    objective: str = ""
 
     def __repr__(self) -> str:
         gain, touched = three_digits(self.gain), counted(self.touched, "episode")
@@ -197,15 +211,25 @@ class EvaluatedRule(Displayed):
         """The rule, whom it helps and harms, what it changes on average, the held-out check, hidden reasons."""
         return [str(self.rule), *self.split(), *self.means(), *self.check(), *self.hidden()]
 
+    @property
+    def _who(self) -> tuple[str, str]:
+        """What the numbers are of, and its verb's ending: this rule, or it together with those before it."""
+        return (f"these {len(self.on_top_of) + 1} rules together", "") if self.on_top_of else ("it", "s")
+
     def split(self) -> list[str]:
         """Who is saved and lost, helped and harmed: counterfactual, with its range under every causal model."""
-        found = [f"It touches {counted(self.touched, 'episode')} of {self.episodes:,}."]
+        who, s = self._who
+        touched = counted(self.touched, "episode")
+        found = [f"{who[0].upper()}{who[1:]} touch{'es' if s else ''} {touched} of {self.episodes:,}."]
         if self.bad:
             is_death = outcome_noun(self.bad) == "death"
             lives, dies = ("have lived", "have died") if is_death else (f"not have ended in {self.bad}", "have")
+            others = self.touched - self.bad_touched
             found = [
-                f"Of {counted(self.touched, 'episode')} that it touches, {whole(self.saved)} more would {lives} and "
+                f"Of {touched} that {who} touch{'es' if s else ''}, {whole(self.saved)} more would {lives} and "
                 f"{whole(self.lost)} more would {dies}.",
+                f"{self.bad_touched:,} of them ended in {self.bad_noun}: {_of_100(self.saved, self.bad_touched)} would "
+                f"not have. Of the other {others:,}, {_of_100(self.lost, others)} would have.",
                 f"Under {EVERY_MODEL}: {range_in_words(self.saved_low, self.saved_high)} averted, "
                 f"{range_in_words(self.lost_low, self.lost_high)} caused.",
             ]
@@ -218,19 +242,23 @@ class EvaluatedRule(Displayed):
 
     def means(self) -> list[str]:
         """What changes on average: from the plain model, without a causal model."""
-        found = []
+        found, (who, _) = [], self._who
         if self.bad:
             before, after = percents(self.bad_before, self.bad_after)
+            without, having = ("these rules", "them") if self.on_top_of else ("the rule", "it")
             found.append(
-                f"In the plain model {before} of all episodes end in {self.bad_noun} without the rule, {after} with "
-                "it. This needs no causal model."
+                f"In the plain model {before} of all episodes end in {self.bad_noun} without {without}, {after} with "
+                f"{having}. This needs no causal model."
             )
+        worth = f"the probability of '{self.objective}'" if self.objective else "the expected return"
         found.append(
-            f"Per episode of the log the expected return changes by {three_digits(self.gain)} "
-            f"(90 % interval {three_digits(self.gain_low)} to {three_digits(self.gain_high)})."
+            f"Per episode of the log {worth} changes by {three_digits(self.gain)} "
+            f"(90 % interval {three_digits(self.gain_low)} to {three_digits(self.gain_high)})"
+            f"{f' with {who}; this rule adds {three_digits(self.added)}' if self.on_top_of else ''}."
         )
         if 0.0 < self.better < 1.0:
-            found.append(f"It is better than usual practice with a probability of {percent(self.better)}.")
+            what = "adds something" if self.on_top_of else "is better than usual practice"
+            found.append(f"This rule {what} with a probability of {percent(self.better)}.")
         return found
 
     def hidden(self) -> list[str]:
@@ -240,12 +268,20 @@ class EvaluatedRule(Displayed):
         return [hidden_causes_in_words(self.gamma_star)]
 
     def check(self) -> list[str]:
-        """The gain on held-out episodes; nothing without any."""
+        """The gain on held-out episodes, and what this rule adds to others; nothing without any."""
         if not self.held_out:
             return []
         ends = f"{three_digits(self.held_out_low)} to {three_digits(self.held_out_high)}"
-        episodes = counted(self.held_out, "episode")
-        return [f"On {episodes} that did not help to choose it: {three_digits(self.held_out_gain)} ({ends})."]
+        found = f"On {counted(self.held_out, 'episode')} that did not help to choose it: "
+        if self.on_top_of:
+            own = f"{three_digits(self.held_out_added_low)} to {three_digits(self.held_out_added_high)}"
+            found += f"{three_digits(self.held_out_added)} more ({own}). {self._who[0].capitalize()}: "
+        return [f"{found}{three_digits(self.held_out_gain)} ({ends})."]
+
+
+def _of_100(part: float, of: int) -> str:
+    """An expected number of episodes, and its share."""
+    return f"{whole(part)} ({percent(part / of)})" if of and part > ROUNDING else whole(part)
 
 
 def whole(expected: float) -> str:
@@ -268,7 +304,7 @@ def range_in_words(low: float, high: float) -> str:
 
 _COLUMNS = tuple(
     one.name for one in fields(EvaluatedRule)
-    if one.name not in ("rule", "on_top_of", "saved_share", "lost_share", "policy", "minimise")
+    if one.name not in ("rule", "on_top_of", "saved_share", "lost_share", "policy", "minimise", "objective")
 )  # fmt: skip
 
 
@@ -282,12 +318,14 @@ class RulesRecord(Tabular, Sequence[EvaluatedRule]):
         *,
         searched: int = 0,
         placebo: int | None = None,
+        reason: str = "",
         broken: int = 0,
         best_gain: float = float("nan"),
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         self._rules, self.chosen = tuple(rules), tuple(chosen)
-        self.searched, self.placebo, self.broken, self.best_gain = searched, placebo, broken, best_gain
+        self.searched, self.placebo, self.reason = searched, placebo, reason
+        self.broken, self.best_gain = broken, best_gain
         self.settings = dict(settings or {})
 
     @overload
@@ -315,6 +353,7 @@ class RulesRecord(Tabular, Sequence[EvaluatedRule]):
         import pyarrow as pa
 
         columns: dict[str, Any] = {"rule": [str(one.rule) for one in self]}
+        columns["on_top_of"] = [" ".join(map(str, one.on_top_of)) for one in self]
         for name in _COLUMNS:
             columns[name] = [getattr(one, name) for one in self]
         for name in ("saved_share", "lost_share"):
@@ -331,10 +370,8 @@ class RulesRecord(Tabular, Sequence[EvaluatedRule]):
         return plot_rules(self, ax)
 
     def sentences(self) -> list[str]:
-        """The chosen rules in words; or that no rule can be shown to help."""
-        found = []
-        if self.searched and not self.chosen:
-            found.append(f"None of {self.searched:,} rules can be shown to be better than usual practice.")
+        """The chosen rules in words; or that no rule was chosen, and why."""
+        found = self.nothing()
         for one in self.chosen or ([] if self.searched else self):
             found += [*([""] if found else []), *one.sentences()]
         for number, share in enumerate(self.shares):
@@ -346,6 +383,15 @@ class RulesRecord(Tabular, Sequence[EvaluatedRule]):
             many, shown = self.placebo or "none", "show" if self.placebo > 1 else "shows"
             found.append(f"Of 19 logs with permuted actions, {many} {shown} as much as this log.")
         return found
+
+    def nothing(self) -> list[str]:
+        """That a search chose no rule, and why; nothing if it chose one."""
+        if self.chosen or not self.searched:
+            return []
+        what = "is shown to be better than usual practice"
+        if self.settings.get("harm") is not None:
+            what += f" and to harm at most {percent(self.settings['harm'])} of those whom it touches"
+        return [f"None of {self.searched:,} rules {what}.", *([self.reason] if self.reason else [])]
 
     def __repr__(self) -> str:
         best = f"; best: {self[0].rule}" if len(self) else ""

@@ -7,10 +7,11 @@ advantages are the model's own, step by step. No episode is replayed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from tether.ruling.edits import Edit
 from tether.ruling.practised import Candidate, Values, apply_rules, usual_shares
 from tether.ruling.recorded import RuleWorld
 
-__all__ = ["Gain", "Part", "permuted"]
+__all__ = ["SURE", "Gain", "Part", "Ranked", "permuted"]
 
 SURE = 0.95
 """A rule of a learned model is chosen only if it is better than usual practice with at least this probability."""
@@ -33,11 +34,18 @@ SURE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """What rules change in the plain model: per episode; its standard deviation; the probability that it is above 0."""
+    """What rules change per episode in the plain model, and the probability that this is above 0."""
 
     mean: float
-    sd: float
     better: float
+
+
+class Ranked(NamedTuple):
+    """A rule that may be worth a replay, with what it adds, and the score by which it was ranked."""
+
+    candidate: Candidate
+    gain: Gain
+    score: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,10 +95,13 @@ class Part:
         return Values(self.world, self.mdp, self.usual)
 
     @cached_property
-    def advantages(self) -> tuple[Floats, Floats]:
-        """For a learned model: the advantage of each pair over usual practice, drawn towards 0; and its spread."""
-        mean, sd, _ = Standard(self.mdp, "usual", self.world.objective, self.world.minimise).advantages
-        return mean, sd
+    def _standard(self) -> Standard:
+        return Standard(self.mdp, "usual", self.world.objective, self.world.minimise)
+
+    @cached_property
+    def advantages(self) -> Floats:
+        """For a learned model: the advantage of each pair over usual practice, drawn towards 0."""
+        return self._standard.advantages[0]
 
     @property
     def episodes(self) -> float:
@@ -101,19 +112,23 @@ class Part:
         """The mean value of a practice over the episodes."""
         return float(self.weight @ values.of_starts(self.first, self.horizon) / self.episodes)
 
-    def gain(self, rules: Sequence[Candidate]) -> Gain:
-        """V(π_b with the rules) - V(π_b) in the plain model; with its uncertainty, if the model was learned."""
-        ruled = apply_rules(self.usual, self.world.pair_state, rules)
-        share = np.asarray(self.usual @ ruled).ravel()
-        gain = self.value_of(Values(self.world, self.mdp, share)) - self.value_of(self.values)
+    def gain(self, rules: Sequence[Candidate], before: Sequence[Candidate] = ()) -> Gain:
+        """What rules add to usual practice with those ``before``, in the plain model; if it was learned, how surely."""
+        old, new = (apply_rules(self.usual, self.world.pair_state, one) for one in (before, [*before, *rules]))
+        base = self._with(old) if before else self.values
+        gain = self.value_of(self._with(new)) - self.value_of(base)
         if not self.is_learned:
-            return Gain(gain, 0.0, 0.5 if gain == 0 else float(gain > 0))
+            return Gain(gain, 0.5 if gain == 0 else float(gain > 0))
         from scipy.special import ndtr
 
-        _, sd = self.advantages
-        moved = ruled.T @ self.visits - self.visits  # how many more steps take each pair
-        spread = float(np.sqrt(np.sum((moved * sd) ** 2))) / max(self.episodes, 1.0)
-        return Gain(gain, spread, 0.5 if spread == 0 else float(ndtr(gain / spread)))
+        mean, sd = self._standard.unpooled
+        moved = (new.T @ self.visits - old.T @ self.visits) / max(self.episodes, 1.0)  # how much more pairs are taken
+        spread = float(np.sqrt(np.sum((moved * sd) ** 2)))
+        return Gain(gain, 0.5 if spread == 0 or gain == 0 else float(ndtr(float(moved @ mean) / spread)))
+
+    def _with(self, ruled: Any) -> Values:
+        """What usual practice is worth once rules have changed it."""
+        return Values(self.world, self.mdp, np.asarray(self.usual @ ruled).ravel())
 
     def scores(
         self, edits: Sequence[Edit], conditions: Sequence[tuple[Condition, Flags]], before: Any = None
@@ -142,7 +157,7 @@ class Part:
         """How often each pair is taken per episode, and what it is worth: over all time, or step by step."""
         if self.is_learned:
             n = summed(self.world.pair_state, self.visits, self.world.mdp.n_states)[self.world.pair_state]
-            return [n * share / max(self.episodes, 1.0)], [self.advantages[0]]
+            return [n * share / max(self.episodes, 1.0)], [self.advantages]
         values, horizon = Values(self.world, self.mdp, share), int(self.horizon.max(initial=1))
         tables = values.tables(horizon)
         reached = values.occupancy(self.first, self.weight, horizon)
@@ -158,31 +173,32 @@ class Part:
         return np.where(rest > 1e-12, total / np.where(rest > 1e-12, rest, 1.0), value)
 
     def candidates(
-        self, edits: Sequence[Edit], conditions: Sequence[tuple[Condition, Flags]], most: int,
+        self, edits: Sequence[Edit], conditions: Sequence[tuple[Condition, Flags]], many: int,
         before: Sequence[Candidate] = (),
-    ) -> list[tuple[Candidate, Gain]]:  # fmt: skip
-        """The best rules on top of others: ranked by their scores, then by what they change in the plain model."""
+    ) -> Iterator[list[Ranked]]:  # fmt: skip
+        """Rules on top of others by their scores, so ``many`` at a time; among these by what they add."""
         held = apply_rules(self.usual, self.world.pair_state, before) if before else None
         scores = self.scores(edits, conditions, held)
-        base = self.gain(before).mean if before else 0.0
-        found: list[tuple[Candidate, Gain]] = []
+        ranked = self._possible(edits, conditions, scores)
+        while several := list(islice(ranked, many)):
+            found = [Ranked(one, self.gain([one], before), score) for one, score in several]
+            yield sorted(found, key=lambda one: -one.gain.mean)
+
+    def _possible(
+        self, edits: Sequence[Edit], conditions: Sequence[tuple[Condition, Flags]], scores: Floats
+    ) -> Iterator[tuple[Candidate, float]]:
+        """Rules that could help, and that ask for nothing that a log never has; the highest scores first."""
         for place in np.argsort(-scores, axis=None, kind="stable"):
             row, column = divmod(int(place), len(conditions))
-            if len(found) >= 2 * most or scores[row, column] < 0:
-                break
+            if scores[row, column] < 0:
+                return
             one = Candidate.of(self.world, *conditions[column], edits[row])
-            seen = self.visits[one.touched]
             asked = one.to[one.touched & (self.visits > 0)]
-            if not seen.any() or (self.is_learned and one.edit.do is not None and not self.visits[asked].any()):
-                continue
-            gain = self.gain([*before, one])
-            alone = replace(gain, mean=gain.mean - base)
-            found.append((one, gain if not before else alone))
-        found.sort(key=lambda pair: -pair[1].mean)
-        return found[:most]
+            if asked.size and not (self.is_learned and one.edit.do is not None and not self.visits[asked].any()):
+                yield one, float(scores[row, column])
 
-    def is_chosen(self, gain: Gain) -> bool:
-        """Whether a rule may be chosen: better than usual practice, in a learned model with a high probability."""
+    def is_sure(self, gain: Gain) -> bool:
+        """Whether rules surely add something: more than 0; in a learned model with a high probability."""
         return gain.mean > 1e-12 and (not self.is_learned or gain.better >= SURE)
 
 

@@ -74,8 +74,8 @@ def _source(rules: RulesRecord) -> str:
 
 
 def _lead(rules: RulesRecord) -> str:
-    if rules.searched and not rules.chosen:
-        return f"None of {rules.searched:,} rules can be shown to be better than usual practice."
+    if nothing := rules.nothing():
+        return " ".join(nothing)
     one = (rules.chosen or tuple(rules))[0]
     return f"{one.rule} {one.split()[0]}"
 
@@ -83,15 +83,19 @@ def _lead(rules: RulesRecord) -> str:
 def _screen(rules: RulesRecord, number: int, one: EvaluatedRule) -> dict[str, Any]:
     cards = [("Touched", f"{one.touched:,}", f"of {counted(one.episodes, 'episode')}, in {counted(one.steps, 'step')}")]
     headline, bars = "", []
+    which = f"these {number + 1} rules" if one.on_top_of else "the rule"
     if one.bad:
         bad = one.bad_noun.capitalize()
         cards.append((f"{bad} averted", whole(one.saved), _range(one.saved_low, one.saved_high)))
         cards.append((f"{bad} caused", whole(one.lost), _range(one.lost_low, one.lost_high)))
         before, after = percents(one.bad_before, one.bad_after)
-        headline = f"{before} end in {one.bad_noun} as usual, {after} with the rule"
-        bars = [_bar("as usual", before, one.bad_before), _bar("with the rule", after, one.bad_after)]
+        headline = f"{before} end in {one.bad_noun} as usual, {after} with {which}"
+        bars = [_bar("as usual", before, one.bad_before), _bar(f"with {which}", after, one.bad_after)]
     cards.append(("Helped, harmed", f"{whole(one.helped)}, {whole(one.harmed)}", "episodes that end better, worse"))
-    if one.held_out:
+    if one.on_top_of and one.held_out:
+        ends = f"90 % interval {three_digits(one.held_out_added_low)} to {three_digits(one.held_out_added_high)}"
+        cards.append(("What this rule adds, held out", three_digits(one.held_out_added), ends))
+    elif one.held_out:
         ends = f"90 % interval {three_digits(one.held_out_low)} to {three_digits(one.held_out_high)}"
         cards.append(("Held-out gain per episode", three_digits(one.held_out_gain), ends))
     share = rules.shares[number] if number < len(rules.shares) else float("nan")
@@ -123,12 +127,13 @@ def _verdict(one: EvaluatedRule) -> str:
     if not one.held_out:
         return "No episodes were held out: nothing checks this gain."
     sign = -1.0 if one.minimise else 1.0
-    low, high = sorted((sign * one.held_out_low, sign * one.held_out_high))
+    low, high = sorted((sign * one.held_out_added_low, sign * one.held_out_added_high))
+    what = "adds something to the rules before it" if one.on_top_of else "helps"
     if low > 0:
-        return "The held-out episodes confirm that it helps."
+        return f"The held-out episodes confirm that it {what}."
     if high < 0:
         return "The held-out episodes say that it does harm."
-    return "The held-out episodes leave open whether it helps."
+    return f"The held-out episodes leave open whether it {what}."
 
 
 def _no_number(one: EvaluatedRule) -> list[str]:
@@ -162,7 +167,8 @@ def _table(rules: RulesRecord) -> dict[str, Any]:
             *ends,
             held,
         )
-        rows.append((str(one.rule), *numbers))
+        before = f" (with the {counted(len(one.on_top_of), 'rule')} before it)" if one.on_top_of else ""
+        rows.append((f"{one.rule}{before}", *numbers))
     return {"title": "The rules that were replayed, best first", "columns": columns, "rows": rows}
 
 

@@ -139,7 +139,7 @@ def _compared(asked: Asked, answer: EpisodeAnswer, found: WhatIf, other: WhatIf 
             for name in dict.fromkeys(name for by in outcomes for name in by)
         ),
         ("actions changed", [average(float(one.changed.sum())) for _, one, _, _ in columns if one.changed is not None]),
-        ("strength per step", [strength_in_words(_tailoring(one).mean_strength()) for _, one, _, _ in columns]),
+        ("about it, from the first change on", [percent(_tailoring(one).about_episode) for _, one, _, _ in columns]),
         ("steps on known ground", [_influenced(one) for _, one, _, _ in columns]),
         ("tether it needs", ["no tether" if k is None or k > T else f"k = {k}" for _, _, k, _ in columns]),
         (f"under {IN_SHORT}", [number(observed), *(_range(one, False) for _, _, _, one in columns[1:])]),

@@ -10,7 +10,7 @@ from tether.explorer.answer_cache import property_labels, property_of
 from tether.explorer.types_offered import OfTypes
 from tether.explorer.view import View
 from tether.plan.typed_plan import TypedPlanRecord, typed_sweep
-from tether.views.typed_page import typed_contents
+from tether.views.history_page import typed_contents
 
 __all__ = ["types_page"]
 

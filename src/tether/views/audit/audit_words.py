@@ -41,7 +41,7 @@ def audit_question_in_words(question: Mapping[str, Any]) -> str:
         answer = f"Each answer is what the policy {question['policy']} would have led to."
     else:
         k = question["k"]
-        tether = f"a tether of at most {counted(k, 'step')} (k = {k})" if k else "the shortest tether that is enough"
+        tether = f"a tether of at most {counted(k, 'step')} (k = {k})" if k else "the tether that is suggested for it"
         changes = f"changes at most {counted(question['m'], 'action')} (m = {question['m']})"
         answer = f"Each answer is the best plan that {changes}, with {tether}."
     goal = f"{'smallest' if question['minimise'] else 'largest'} probability that “{question['objective']}” holds"
@@ -108,7 +108,7 @@ def settings(audit: AuditRecord, about: Mapping[str, Any], date: str) -> list[tu
     if question["policy"]:
         facts.append(("policy", str(question["policy"])))
     else:
-        k = "the shortest that is enough, episode by episode" if question["k"] is None else str(question["k"])
+        k = "as suggested, episode by episode" if question["k"] is None else str(question["k"])
         facts += [("k", k), ("m", str(question["m"])), ("rule", str(question["rule"]))]
     facts.append(("influence", f"{question['influence']}: {influence_in_words(audit.influence)}"))
     facts.append(("causal models", IN_SHORT if is_certified(question) else "Gumbel-max only"))

@@ -61,7 +61,7 @@ def plot_classes(
     ----------
     cf : CounterfactualMDP
     k : int, optional
-        The length of the tether; left out: the shortest that is enough, as in `CounterfactualMDP.plan`.
+        The length of the tether; left out: the one that `CounterfactualMDP.plan` takes.
     rule, influence, objective, minimise
         As in `CounterfactualMDP.plan`. Where a property is decided paths end: such a state counts as influenced.
     rollout : {"counterfactual", "nominal"}

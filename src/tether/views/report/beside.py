@@ -50,6 +50,7 @@ class Action:
 
     name: str
     is_observed: bool
+    mistake: str
     value: str
     gain: str
     avoided: str
@@ -74,6 +75,12 @@ def numbers_beside(explanation: Explanation) -> list[Beside]:
     for one in sorted(ends, key=lambda one: -one.observed):  # first what happened
         if max(one.observed, one.plan, one.optimal) > ROUNDING:
             lines.append(Beside(say.first_letter(one.name), *map(_chance, (one.observed, one.plan, one.optimal))))
+    if plan.objective is None and explanation.changes:
+        risk = explanation.risk
+        lines += [
+            Beside(f"Ends with a {which} score than what happened", "–", percent(chance), "–")
+            for which, chance in (("lower", risk.worse), ("higher", risk.better))
+        ]
     kind = "Expected return (score)" if say.robust_plan(plan) is None else "Guaranteed return"
     if plan.objective is not None:
         kind = f"Chance that {plan.objective.in_words}"
@@ -85,7 +92,8 @@ def numbers_beside(explanation: Explanation) -> list[Beside]:
     lines.append(Beside("Actions changed", "–", *map(average, changes)))
     if left_to_chance(plan.asked, outlook.chain):
         measures = [one.tailoring for one in (outlook, optimal) if one.tailoring is not None]
-        lines.append(Beside("Strength per step", "–", *(strength_in_words(one.mean_strength()) for one in measures)))
+        about = (percent(one.about_episode) for one in measures)
+        lines.append(Beside("About this episode, from the first change on", "–", *about))
         influenced = [average(one.expected_influenced_steps) for one in measures]
         if plan.objective is None:
             lines.append(Beside(f"Steps on known ground (of {plan.T})", "–", *influenced))
@@ -163,21 +171,18 @@ def _line(decisions: Decisions, t: int, rows: tuple[Decision, ...], short: dict[
     best = max(others, key=lambda row: row.gain or 0.0)
     gain = best.gain or 0.0
     if gain > rounding_of(decisions.observed_value):
-        text += f"Best instead: {short[best.action]}, gain {with_minus_signs('+' + number(gain))}"
-    else:
-        text += "No other action alone would have gained anything"
-    averted = max(others, key=lambda row: row.necessity or 0.0)
-    chance = averted.necessity or 0.0
-    if chance > ROUNDING:
-        by = "" if averted.action == best.action and gain > 0 else f", by {short[averted.action]}"
-        text += f"; {decisions.outcome} averted with {percent(chance)}{by}"
-    return f"{text}."
+        then = {True: "it could be known then that it was better", False: "nobody could know that then", None: ""}
+        known = then[decisions.could_be_known(best)]
+        said = f"With hindsight, {short[best.action]} alone gains {with_minus_signs(number(gain))}"
+        return f"{text}{said}{f'; {known}' if known else ''}."
+    return f"{text}No other action alone would have gained anything."
 
 
 def _action(row: Decision, name: str) -> Action:
     return Action(
         name,
         row.is_observed,
+        "–" if row.mistake is None else "0" if row.mistake == 0 else number(row.mistake),
         "–" if row.value is None else with_minus_signs(number(row.value)),
         "–" if row.gain is None else _gain(row.gain),
         "–" if row.necessity is None else percent(row.necessity),

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from tether._foundation.markup import HeatTable, heat
 from tether.conditioning.counterfactual_record import CounterfactualRecord
-from tether.plan.limits import enough_k
 from tether.plan.plan_record import PlanRecord
 from tether.plan.sweep import Sweep
 
@@ -37,7 +36,7 @@ def limits_around(plan: PlanRecord, suggest: Callable[[], int | None]) -> tuple[
 
 def sweep_around(plan: PlanRecord) -> Sweep:
     """The table for every k and m; if that would take long, for limits next to the plan's."""
-    ks, ms = limits_around(plan, lambda: enough_k(plan.sweep(ms=[plan.m]), plan.m))
+    ks, ms = limits_around(plan, lambda: plan.question.suggested_k(plan.m))
     return plan.sweep(ks=ks, ms=ms)
 
 

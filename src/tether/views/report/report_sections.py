@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -84,7 +84,7 @@ class Contents:
             "states": self._states(),
             "analyst": {
                 "question": question_in_words(self.plan, self.table.value(self.plan.k, self.plan.m)),
-                "beside": numbers_beside(self.explanation),
+                "beside": [replace(one, name=self.nouns(one.name)) for one in numbers_beside(self.explanation)],
             },
             "cannot_know": [
                 (name, self.nouns(text)) for name, text in cannot_know(self.plan.cf.mdp, _how_strong(self.explanation))
@@ -122,6 +122,7 @@ class Contents:
             "more": max(0, len(rows) - 5),
             "rows": rows[:5],
             "steps": decision_steps(found, self.action_name),
+            "sentences": [self.nouns(one) for one in found.sentences(self.name)],
             "outcome": found.outcome,
             "shares": shares_sentence(plan) if several else "",
         }
@@ -145,7 +146,7 @@ class Contents:
         return {
             "figure": draw_influence(outlook),
             "chance": left_to_chance(self.plan.asked, outlook.chain),
-            "sentences": say.about_this_episode(self.explanation),
+            "sentences": [self.nouns(one) for one in say.about_this_episode(self.explanation)],
         }
 
     def _learned(self) -> list[str]:
@@ -247,11 +248,9 @@ def _how_strong(explanation: Explanation) -> str:
         return "How strong such reasons must be to undo the gain was not computed."
     if found.gain <= 0.0:
         return "No gain is guaranteed here even without such reasons."
-    text = hidden_causes_in_words(found.gamma_star)
-    if np.isinf(found.gamma_star):
+    text = hidden_causes_in_words(found.gamma_star, found.practice_assumed)
+    if np.isinf(found.gamma_star) or mdp.counts is None:
         return text
-    if mdp.counts is None:
-        return f"{text} This number takes every action as usually taken equally often."
     variable, strength = Practice(mdp, mdp.counts).strongest()
     if variable is None:
         return text

@@ -1,0 +1,42 @@
+"""`HistoryPlan`: what users may ask of every plan that decides by all that was met."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tether._foundation.markup import Displayed
+
+if TYPE_CHECKING:
+    import datetime
+    import os
+    import pathlib
+
+__all__ = ["HistoryPlan"]
+
+
+class HistoryPlan(Displayed):
+    """A plan for hidden types, or with a limit on whole paths."""
+
+    def report(
+        self,
+        file: str | os.PathLike[str] = "report.html",
+        *,
+        title: str | None = None,
+        date: datetime.date | None = None,
+        certificate: bool = True,
+    ) -> pathlib.Path:
+        """Write the answer as one self-contained HTML file: sentences and steps; also the types, where they are hidden.
+
+        Examples
+        --------
+        >>> import tempfile, tether
+        >>> case = tether.cases.grid_world()
+        >>> plan = tether.counterfactual(case.mdp, case.path).plan(m=6, budget=9)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     plan.report(f"{folder}/budget.html").name
+        'budget.html'
+        """
+        from tether.views.history_page import write_history
+
+        asked: Any = self
+        return write_history(asked, file, title=title, date=date, certificate=certificate)
