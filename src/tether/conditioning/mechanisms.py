@@ -14,11 +14,12 @@ from tether.conditioning.gumbel_max import GumbelMax
 from tether.conditioning.mechanism import Candidates, ExactMechanism, Mechanism, NoisePosterior
 from tether.conditioning.row_function import RowMechanism, RowOf
 from tether.conditioning.sampled import SampledGumbelMax
+from tether.core.batch import COMONOTONE, GUMBEL_MAX, INDEPENDENT, MAXIMAL
 from tether.errors import Problem, QueryError
 from tether.model.form import TOLERANCE, Form, pair_states
 from tether.model.model_record import ModelRecord
 
-__all__ = ["CLOSED_FORMS", "EXACT", "infer", "make_mechanism"]
+__all__ = ["EXACT", "KINDS", "infer", "make_mechanism"]
 
 _BUILT_IN: dict[str, tuple[type[Any], tuple[str, ...]]] = {
     GumbelMax.name: (GumbelMax, ()),
@@ -32,7 +33,12 @@ _BUILT_IN: dict[str, tuple[type[Any], tuple[str, ...]]] = {
 EXACT = tuple(name for name, (kind, _) in _BUILT_IN.items() if issubclass(kind, ExactMechanism))
 """The mechanisms whose rows are closed forms."""
 
-CLOSED_FORMS = GumbelMax, Independent, Comonotone, Maximal
+KINDS: dict[type[Any], int] = {
+    GumbelMax: GUMBEL_MAX,
+    Independent: INDEPENDENT,
+    Comonotone: COMONOTONE,
+    Maximal: MAXIMAL,
+}
 """The mechanisms that `tether.core.coupled` has the rows of, also of several copies of a model at once."""
 
 
