@@ -136,7 +136,7 @@ def test_an_object_that_is_nearly_a_mechanism_hears_what_it_lacks(grid):
         def infer(self, step):
             return tether.GumbelMax().infer(step)
 
-    with pytest.raises(QueryError, match="Half lacks 'name', 'standard_error' of tether.Mechanism"):
+    with pytest.raises(QueryError, match="Half lacks 'name', 'standard_error' of"):
         tether.counterfactual(grid.mdp, grid.path, mechanism=Half())
 
 
