@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from worlds import worlds
 
 import tether
-from tether.auditing import batched
+from tether.auditing import batched, followed
 from tether.auditing.answering import PreparedQuestion, answer_each
 from tether.auditing.audit_question import make_question
 from tether.auditing.batched import Engine
 from tether.auditing.reviewed import reviewed
+from tether.conditioning.mechanisms import make_mechanism
 from tether.core import rows
 from tether.evaluation import certificate
 from tether.logs.batches import open_log
@@ -25,8 +26,12 @@ def cohort_of(mdp, log):
     return batch
 
 
-def question(k, m, certify=False, rule="definition", influence="support", objective=None, minimise=False, policy=None):
-    return make_question(k, m, rule, influence, objective, certify, policy, 0, 0, minimise)
+def question(
+    k, m, certify=False, rule="definition", influence="support", objective=None, minimise=False, policy=None, how=None,
+    mdp=None,
+):  # fmt: skip
+    asked = make_question(k, m, rule, influence, objective, certify, policy, 0, 0, minimise)
+    return asked if how is None else replace(asked, mechanism=make_mechanism(how, {}, mdp))
 
 
 def check_same(mdp, log, asked, solver=None):
@@ -82,6 +87,53 @@ def test_every_rule_and_every_test_of_influence(world, k, m, how, minimise):
     check_same(*log_in(world), question(k, m, rule=rule, influence=influence, minimise=minimise))
 
 
+def as_often(p, observed, q):
+    """The observed outcome as often as the two rows allow; the others in their proportions."""
+    x = q * (1 - min(1, q[observed] / p[observed])) / max(1 - q[observed], 1e-300)
+    x[observed] = min(1, q[observed] / p[observed]) if q[observed] > 0 else 0
+    return x / x.sum()
+
+
+class Alternating:
+    """Independent at even times, the maximal coupling at odd ones: a mechanism that knows the time."""
+
+    name = "alternating"
+
+    def infer(self, step):
+        return (tether.Maximal() if step.t % 2 else tether.Independent()).infer(step)
+
+    def standard_error(self, probability):
+        return np.zeros_like(probability)
+
+
+MECHANISMS = st.sampled_from([
+    "independent", "maximal", "comonotone", tether.Comonotone(lambda s: -hash(s) % 7), as_often, Alternating(),
+    tether.SampledGumbelMax(50, rng=1),
+])  # fmt: skip
+
+
+@given(
+    worlds(), KS, MS, MECHANISMS, st.booleans(), st.sampled_from(["definition", "published", "printed", "assured"]),
+    st.sampled_from(["support", tether.tv(0.4), tether.effective(0.1)]),
+)  # fmt: skip
+def test_every_mechanism(world, k, m, how, certify, rule, influence):
+    mdp, log = log_in(world)
+    rule = rule if influence == "support" or rule == "assured" else "definition"
+    check_same(mdp, log, question(k, m, certify, rule, influence, how=how, mdp=mdp))
+
+
+@given(worlds(), MECHANISMS, st.sampled_from(["observed", "optimal", "random"]), st.booleans())
+def test_policies_under_every_mechanism(world, how, policy, certify):
+    mdp, log = log_in(world)
+    check_same(mdp, log, question(None, 1, certify, policy=policy, how=how, mdp=mdp))
+
+
+@given(worlds(), KS, MS, MECHANISMS, st.booleans(), st.sampled_from([tether.reach, tether.avoid]))
+def test_objectives_under_every_mechanism(world, k, m, how, minimise, kind):
+    mdp, log = log_in(world)
+    check_same(mdp, log, question(k, m, objective=kind("end"), minimise=minimise, how=how, mdp=mdp))
+
+
 @given(worlds(), KS, MS, st.sampled_from(["support", tether.tv(0.4), tether.effective(0.1)]))
 def test_certificates_of_plans_that_remember_runs(world, k, m, influence):
     check_same(*log_in(world), question(k, m, certify=True, rule="assured", influence=influence))
@@ -103,6 +155,33 @@ def test_policies(world, policy, certify):
 @given(worlds(), st.booleans())
 def test_minimised_returns_have_certificates(world, certify):
     check_same(*log_in(world), question(None, 2, certify, minimise=True))
+
+
+@given(worlds(), MS)
+def test_chances_to_end_worse_are_bounds_where_there_are_many_returns(world, m):
+    """Episodes of different lengths in one batch, each rounded on its own."""
+    mdp, log = log_in(world)
+    prepared = PreparedQuestion.of(mdp, question(None, m))
+    exact = Engine(prepared)(cohort_of(mdp, log)).p_worse
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(followed, "_RETURNS", 0)
+        rounded = Engine(prepared)(cohort_of(mdp, log)).p_worse
+    assert np.array_equal(np.isnan(exact), np.isnan(rounded))
+    known = ~np.isnan(exact)
+    assert (rounded[known] >= exact[known] - 1e-9).all()
+    assert (rounded[known] <= exact[known] + 1e-3).mean() >= 0.5
+
+
+def test_mechanisms_are_answered_for_whole_batches(monkeypatch):
+    """No episode is left to the single calls; and an audit says which mechanism it is about."""
+    monkeypatch.setattr(batched, "answer_one", None)
+    case = tether.cases.grid_world()
+    log = [case.path, *(case.mdp.simulate("optimal", 8, rng=seed, noise=0.4) for seed in range(4))]
+    for how in ("independent", "maximal", "comonotone", as_often, Alternating()):
+        found = tether.audit(case.mdp, log, m=2, mechanism=how, workers=1)
+        cf = tether.counterfactual(case.mdp, case.path, mechanism=how)
+        assert found.table["gain"][0].as_py() == pytest.approx(cf.plan(m=2).gain, rel=1e-11)
+        assert found.question["mechanism"] == cf.mechanism.name
 
 
 def test_a_policy_of_time_and_state():

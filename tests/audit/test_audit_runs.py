@@ -196,6 +196,10 @@ def alike(limit):
     return lambda _p, observed, q: bool(q[observed] > limit)
 
 
+def mixed_with(share):
+    return lambda p, _observed, q: share * q + (1 - share) * q
+
+
 ENDS = tuple(range(3, 15))
 
 
@@ -214,6 +218,9 @@ ENDS = tuple(range(3, 15))
         ({"k": None, "policy": except_late("up")}, {"k": None, "policy": except_late("right")}),
         ({"influence": alike(0.3)}, {"influence": alike(0.6)}),
         ({"influence": tether.tv(0.12345678)}, {"influence": tether.tv(0.12345679)}),
+        ({"mechanism": "maximal"}, {"mechanism": "independent"}),
+        ({"mechanism": mixed_with(0.5)}, {"mechanism": mixed_with(0.6)}),
+        ({"mechanism": tether.Comonotone()}, {"mechanism": tether.Comonotone(lambda state: -state)}),
     ],
     ids=lambda given: next(iter(given)),
 )

@@ -165,13 +165,13 @@ def conditioned_on(mdp: ModelRecord, seen: Observation | Path, question: Questio
 
     By default an episode that ended early is asked about up to the length of the longest one.
     """
-    then = question.then
+    then, how = question.then, question.mechanism
     if question.horizon is not None or mdp.counts is not None:
-        return CounterfactualRecord.of(mdp, seen, horizon=question.horizon, then=then)
-    cf = CounterfactualRecord.of(mdp, seen, then=then)
+        return CounterfactualRecord.of(mdp, seen, how, horizon=question.horizon, then=then)
+    cf = CounterfactualRecord.of(mdp, seen, how, then=then)
     if cf.is_under_way or question.longest <= (cf.horizon or 0):
         return cf
-    return CounterfactualRecord.of(mdp, seen, horizon=max(question.longest, mdp.horizon or 0), then=then)
+    return CounterfactualRecord.of(mdp, seen, how, horizon=max(question.longest, mdp.horizon or 0), then=then)
 
 
 def _row(

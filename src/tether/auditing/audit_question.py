@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tether._foundation.checks import whole_number
+from tether.conditioning.gumbel_max import GumbelMax
+from tether.conditioning.mechanism import Mechanism
+from tether.conditioning.mechanisms import make_mechanism
 from tether.conditioning.model_sets import check_gamma
 from tether.errors import Problem, QueryError
 from tether.influence.advisable import Advisable
@@ -19,6 +22,8 @@ from tether.model.model_record import ModelRecord
 from tether.model.properties import Property, make_property
 
 __all__ = ["Question", "digest_of_question", "make_question"]
+
+GUMBEL: Mechanism = GumbelMax()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,8 @@ class Question:
         How many steps the longest episode of the log has: one that ended early is judged over as many.
     horizon, then
         Up to which time, and who acts after the records; as in `tether.counterfactual`.
+    mechanism : Mechanism
+        The causal model.
     """
 
     k: int | None
@@ -70,6 +77,7 @@ class Question:
     advisable: Advisable | None = None
     horizon: int | None = None
     then: Any = "best"
+    mechanism: Mechanism = GUMBEL
 
     @property
     def steps(self) -> int | None:
@@ -98,6 +106,7 @@ class Question:
             "gamma": self.gamma,
             "horizon": self.horizon,
             "then": _policy_name(self.then),
+            "mechanism": self.mechanism.name,
         }
 
     def bound(self, mdp: ModelRecord) -> Question:
@@ -117,12 +126,12 @@ def digest_of_question(mdp: MDP, question: Question, longest: Callable[[], int])
     Functions, and objects with them, are digested by what they decide. ``longest`` returns the number of steps of the
     longest episode.
     """
-    from tether.logs.fingerprint import digest_of_changes, digest_of_policy, digest_of_values
+    from tether.logs.fingerprint import digest_of_changes, digest_of_mechanism, digest_of_policy, digest_of_values
 
     def steps() -> int:
         return max(longest(), question.horizon or 0, mdp.horizon or 0)
 
-    found: list[str] = []
+    found = [digest_of_mechanism(question.mechanism)]
     if question.objective is not None:
         decided = question.objective.on(mdp)
         found += [decided.ended.tobytes().hex(), decided.holds.tobytes().hex()]
@@ -152,6 +161,7 @@ def make_question(
     horizon: Any = None,
     then: Any = "best",
     mdp: ModelRecord | None = None,
+    mechanism: Any = GUMBEL,
 ) -> Question:
     """Check what is asked; of ``mdp``, if it is known already."""
     wanted = _about_a_log(make_property(objective))
@@ -182,6 +192,7 @@ def make_question(
         "folds": folds,
         "horizon": horizon,
         "then": then,
+        "mechanism": mechanism if mdp is None else make_mechanism(mechanism, {}, mdp),
     }
     return Question(k, m, checked, test, bool(certify), policy, draws, seed, **about)
 

@@ -6,7 +6,7 @@ The edited rows of an observed transition are computed once for all episodes tha
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from tether.plan.solution import solve as solve_plain
 from tether.plan.standard import LayerValues, Standard
 
 if TYPE_CHECKING:
+    from tether.core.follow import Decided
     from tether.core.rows import Rows
 
 __all__ = ["Batch", "NotTogetherError", "Plans"]
@@ -77,7 +78,7 @@ class Batch:
 
     def planned(self, k: int | None, m: int) -> Plans:
         """The best plans within k and m; without k within the tether that `Tethered.plan` takes for each episode."""
-        from tether.core.follow import changes_left
+        from tether.core.changes_left import changes_left
 
         lengths, T = self.steps.lengths, self.steps.longest
         up_to, m = T + 1 if k is None else min(k, T + 1), min(m, T)
@@ -161,7 +162,7 @@ class Batch:
         Where a plan of another copy knows no state, what was done is done again; if that is not available, what is done
         there most often.
         """
-        from tether.core.follow import Decided, Occupied, by_choices, expected_returns, follow, transferred
+        from tether.core.follow import Occupied, by_choices, expected_returns, follow, transferred
 
         world, steps, m = self.world, self.steps, plans.m
         layers, value = plans.layers, plans.value
@@ -182,11 +183,38 @@ class Batch:
         through = follow(world.model, layers, first, m, decide)
         if not is_own:
             value = expected_returns(world.model, layers, through, world.worth_of, world.final, world.discount)
-        return Followed(world, steps, self.rows, layers, *through, value, plans.observed, plans.k, m)
+        under_gumbel = None if world.gumbel is None else partial(self._under_gumbel, plans)
+        found = world, steps, self.rows, layers, *through, value, plans.observed, plans.k, m
+        return Followed(*found, under_gumbel=under_gumbel)
+
+    def _under_gumbel(self, plans: Plans) -> tuple[list[Layer], list[Decided]]:
+        """What plans take for certain if Gumbel-max leads, in its layers; where they have no choice, what was done."""
+        from tether.core.follow import Decided, Occupied, follow, known_choices, where_known
+        from tether.core.thresholds import with_runs
+
+        world, steps, m, taken = self.world, self.steps, plans.m, list[Decided]()
+        assert world.gumbel is not None
+        if world.asked.question.rule == "assured" and not isinstance(world.asked.question.influence, Support):
+            raise NotTogetherError  # runs are those under the other mechanism
+        layers = Batch.of(replace(world, store=world.gumbel), steps).layers
+        if world.asked.question.rule == "assured":
+            layers = with_runs(world.model, layers, steps.longest + 1)
+
+        def decide(t: int, layer: Layer, here: Occupied) -> Decided:
+            choices = known_choices(layer, plans.layers[t], plans.choices[t], world.usual.size)
+            some, is_sure = where_known(world.model, layer, here, choices, steps.item(steps.action, t), m)
+            sure = (getattr(some, one.name)[is_sure] for one in fields(Decided))
+            taken.append(Decided(*sure))
+            return some
+
+        n = len(steps)
+        first = Occupied(layers[0].nodes.first[:-1], np.full(n, m), np.ones(n))
+        follow(world.model, layers, first, m, decide)
+        return layers, taken
 
     def evaluated(self, asked: PreparedQuestion, until: int) -> Followed:
         """What a policy leads to; ``until`` is the horizon, if it is above 0."""
-        from tether.core.follow import Decided, Occupied, by_episode_pairs, by_policy, expected_returns, follow
+        from tether.core.follow import Occupied, by_episode_pairs, by_policy, expected_returns, follow
 
         steps, world, model = self.steps, self.world, self.world.model
         question, mdp = asked.question, asked.mdp
@@ -217,7 +245,7 @@ class Batch:
 
         NaN where that policy has no value: a state without actions can be reached.
         """
-        from tether.core.follow import Decided, Occupied, by_episode, expected_returns, follow, goes_on, take_pairs
+        from tether.core.follow import Occupied, by_episode, expected_returns, follow, goes_on, take_pairs
 
         n, world, model = len(self.steps), self.world, self.world.model
         best = standard.for_starts(horizon, self.steps.state[self.steps.start[:-1]])

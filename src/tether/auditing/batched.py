@@ -20,6 +20,7 @@ from tether.auditing.beyond import horizons_of, last_states, logged_returns, up_
 from tether.auditing.crossfit import CrossFit
 from tether.auditing.followed import Followed, Guaranteed, World
 from tether.auditing.reviewed import longest_of, standard_of
+from tether.conditioning.sampled import SampledGumbelMax
 from tether.core.batch import Steps, StuckError
 from tether.errors import TetherError
 from tether.evaluation.certificate import MOST_NODES, verdict_number
@@ -118,11 +119,13 @@ class Engine:
     def _certify(self, some: Ints, found: list[Followed], table: AnswerTable) -> None:
         wanted = np.arange(some.size)
         if self._asked.question.policy is None:
+            if isinstance(self._asked.question.mechanism, SampledGumbelMax):
+                return  # a plan for sampled rows has no certificate
             wanted = np.flatnonzero(np.max([one.nodes() for one in found], axis=0) <= MOST_NODES)
         try:
             held = Guaranteed.least([one.guaranteed(wanted) for one in found])
             strengths = held.strengths()
-        except (TetherError, StuckError):
+        except (TetherError, StuckError, NotTogetherError):
             table.answered[some] = False  # these are answered one by one, and the problem is said
             return
         table.guaranteed[some[wanted]] = held.every

@@ -13,7 +13,9 @@ from tether._foundation.arrays import Flags, Floats, Ints
 from tether._foundation.rounding import gain_of, rounding_of
 from tether.auditing.answer_table import AnswerTable
 from tether.auditing.answering import PreparedQuestion
+from tether.conditioning.gumbel_max import GumbelMax
 from tether.conditioning.horizon import Horizon
+from tether.conditioning.mechanism_editor import editor_of
 from tether.core.batch import Layer, Model, Steps
 from tether.evaluation.disagreement import sides_of
 from tether.influence.kappa import not_to_advise
@@ -26,7 +28,8 @@ from tether.plan.policy import follows_the_record
 from tether.plan.rewards import ExpectedRewards, without_rewards
 
 if TYPE_CHECKING:
-    from tether.core.rows import Rows
+    from tether.core.follow import Decided
+    from tether.core.rows import Rows, RowStore
 
 __all__ = ["AskPolicy", "Followed", "Guaranteed", "World"]
 
@@ -45,6 +48,7 @@ P(worse) is then a bound.
 class World:
     """The model as it is asked about: where paths end, and what steps and ends are worth; larger is better.
 
+    ``gumbel`` has the rows under Gumbel-max, if the question has another mechanism: certificates follow plans there.
     ``seen`` is how often each pair is in the log of a learned model, ``usual`` the number of the pair of each state
     that is there most often. These two are those of one copy.
     ``probability`` has one row per copy, if there are copies; ``shares`` says how often each of their pairs is usually
@@ -56,7 +60,8 @@ class World:
 
     asked: PreparedQuestion
     model: Model
-    store: Any
+    store: RowStore
+    gumbel: RowStore | None
     ended: Flags | None
     rewards: Rewards
     expected: ExpectedRewards
@@ -76,7 +81,7 @@ class World:
     @classmethod
     def of(cls, asked: PreparedQuestion, probability: Floats | None = None, shares: Floats | None = None) -> World:
         """The model of a question; or copies of it side by side, with one row of ``probability`` each."""
-        from tether.core.rows import RowStore
+        from tether.core.rows import ClosedForms, RowStore
 
         mdp, question, n = asked.mdp, asked.question, 1 if probability is None else len(probability)
         worth: ModelRecord = mdp if probability is None else copied_model(mdp, probability)
@@ -96,7 +101,8 @@ class World:
         return cls(
             asked,
             model,
-            RowStore(model),
+            RowStore(model, editor_of(question.mechanism, mdp, probability)),
+            None if isinstance(question.mechanism, GumbelMax) else RowStore(model, ClosedForms()),
             ended,
             worth.rewards,
             ExpectedRewards(worth),
@@ -148,7 +154,8 @@ class World:
 class Followed:
     """Plans or a policy followed exactly: what is taken and occupied at each time, with values as they are asked for.
 
-    Values are signed: larger is better.
+    Values are signed: larger is better. ``under_gumbel`` follows plans under Gumbel-max, for certificates, if that is
+    not the mechanism of the question.
     """
 
     world: World
@@ -162,6 +169,7 @@ class Followed:
     k: Ints
     m: int
     policy: AskPolicy | None = None
+    under_gumbel: Callable[[], tuple[list[Layer], list[Decided]]] | None = None
 
     def nodes(self) -> Ints:
         """How many nodes (state, changes left) are visited over time, for each episode."""
@@ -308,7 +316,8 @@ class Followed:
         worth = Worth(np.ascontiguousarray(reward), world.rewards.by_entry, world.final, world.discount)
         model, steps, by_support = world.model, self.steps, isinstance(world.asked.question.influence, Support)
         if self.policy is None:
-            taken = taken_by_plans(model, steps, self.layers, self.visits, by_support=by_support)
+            followed = (self.layers, self.visits) if self.under_gumbel is None else self.under_gumbel()
+            taken = taken_by_plans(model, steps, *followed, by_support=by_support)
         else:
             taken = taken_by_policy(model, steps, self.policy)
         arrays = model, steps, taken, self.m, worth

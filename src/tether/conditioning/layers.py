@@ -29,6 +29,7 @@ from tether.model.model_record import ModelRecord
 from tether.observation.path import Observation
 
 __all__ = [
+    "Candidates",
     "Ended",
     "Graph",
     "Layer",
@@ -311,7 +312,7 @@ def walking(mdp: ModelRecord, supports: Iterable[Ints] = ()) -> Iterator[Walk]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Candidates:
+class Candidates:
     """The pairs of a layer, for a posterior to pick from."""
 
     mdp: ModelRecord
@@ -319,10 +320,12 @@ class _Candidates:
     met: Ints
 
     def all(self) -> Ints:
+        """Every pair."""
         pair_start = self.mdp.form.pair_start
         return spans(pair_start[self.states], pair_start[self.states + 1])[1]
 
     def meeting(self) -> Ints:
+        """Those that meet the support of the observed pair."""
         return self.met
 
 
@@ -331,7 +334,7 @@ def make_layer(walk: Walk, states: Ints, step: ObservedStep, posterior: NoisePos
     met = walk.meeting(states, step)
     pairs = met
     if posterior is not None:
-        changed = posterior.changes(_Candidates(walk.mdp, states, met))
+        changed = posterior.changes(Candidates(walk.mdp, states, met))
         # The pairs that meet the support are stored in any case: tests of influence are about them.
         pairs = met if changed is met else np.union1d(met, changed)
     edits = walk.edited(posterior, pairs)

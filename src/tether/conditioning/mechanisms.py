@@ -14,11 +14,13 @@ from tether.conditioning.gumbel_max import GumbelMax
 from tether.conditioning.mechanism import Candidates, ExactMechanism, Mechanism, NoisePosterior
 from tether.conditioning.row_function import RowMechanism, RowOf
 from tether.conditioning.sampled import SampledGumbelMax
+from tether.core.batch import COMONOTONE, GUMBEL_MAX, INDEPENDENT, MAXIMAL
 from tether.errors import Problem, QueryError
 from tether.model.form import TOLERANCE, Form, pair_states
 from tether.model.model_record import ModelRecord
+from tether.model.names import name_list
 
-__all__ = ["CLOSED_FORMS", "EXACT", "infer", "make_mechanism"]
+__all__ = ["EXACT", "KINDS", "infer", "make_mechanism"]
 
 _BUILT_IN: dict[str, tuple[type[Any], tuple[str, ...]]] = {
     GumbelMax.name: (GumbelMax, ()),
@@ -32,7 +34,12 @@ _BUILT_IN: dict[str, tuple[type[Any], tuple[str, ...]]] = {
 EXACT = tuple(name for name, (kind, _) in _BUILT_IN.items() if issubclass(kind, ExactMechanism))
 """The mechanisms whose rows are closed forms."""
 
-CLOSED_FORMS = GumbelMax, Independent, Comonotone, Maximal
+KINDS: dict[type[Any], int] = {
+    GumbelMax: GUMBEL_MAX,
+    Independent: INDEPENDENT,
+    Comonotone: COMONOTONE,
+    Maximal: MAXIMAL,
+}
 """The mechanisms that `tether.core.coupled` has the rows of, also of several copies of a model at once."""
 
 
@@ -41,6 +48,10 @@ def make_mechanism(mechanism: str | Mechanism | RowOf, options: dict[str, Any], 
     if isinstance(mechanism, str):
         return make_mechanism(_by_name(mechanism, options), {}, mdp)
     if not isinstance(mechanism, Mechanism):
+        parts = [name for name in vars(Mechanism) if not name.startswith("_")]
+        lacks = [name for name in parts if not hasattr(mechanism, name)]
+        if hasattr(mechanism, "infer") and not isinstance(mechanism, type):
+            raise QueryError(f"mechanism: {type(mechanism).__name__} lacks {name_list(lacks)} of tether.Mechanism")
         if not callable(mechanism) or isinstance(mechanism, type):
             known = f"a name ({_names()}), a Mechanism, or a function f(p, observed, q) that returns a row"
             raise QueryError(f"mechanism must be {known}, not {mechanism!r}")

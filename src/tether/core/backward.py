@@ -50,7 +50,7 @@ class Problem:
     rounding : values are tied if they differ by less than this times their size
     least, free : for each time, how many changes must be left to take each pair, and the nodes where any action may be
         taken if the observed one is not available; None for no such limit, and no such node
-    left : for each layer, the most changes that can be left at each node (`tether.core.follow.changes_left`): what no
+    left : for each layer, the most changes that can be left at each node (`tether.core.changes_left`): what no
         plan needs is not computed; None for all m everywhere
     """
 

@@ -30,7 +30,7 @@ def condition(model: Model, steps: Steps, rows: Rows, ended: Flags | None = None
     ``ended`` marks the states that end a path (after t = 0), because a property is decided there.
     """
     T, stuck = steps.longest, []
-    transition, observed, outcome = rows.transitions(steps)
+    transition, of_each = rows.transitions(steps)
     touched = Touched.of(model, steps)
     stamp, layers = np.zeros(model.n_states, np.int64), []
     first, state = np.arange(len(steps) + 1), steps.state[steps.start[:-1]].astype(np.int32)
@@ -46,7 +46,7 @@ def condition(model: Model, steps: Steps, rows: Rows, ended: Flags | None = None
             layers.append(Layer(nodes, NO_EDITS))
             break
         here = steps.item(transition, t)
-        layer = Layer(nodes, rows.edits(nodes, here, observed, outcome, touched))
+        layer = Layer(nodes, rows.edits(nodes, here, of_each, touched))
         layers.append(layer)
         first, state = successors(model, layer, stamp)
     return Conditioned(layers, stuck)

@@ -15,14 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tether._foundation.arrays import Flags, Floats, Ints, distinct, positions, read_only, summed
+from tether._foundation.arrays import Flags, Floats, Ints, distinct, positions, read_only, spans, summed
 from tether._kernels.jit import kernel
 from tether._kernels.order import first_from
 from tether.core.backward import Choices
-from tether.core.batch import NO_EDITS, Edits, Layer, Model, Nodes, Replaced, Steps, starts
+from tether.core.batch import NO_EDITS, Edits, Layer, Model, Nodes, Replaced, starts
 from tether.core.chain import Chain, Decide, Link, Taken, Visits
 from tether.core.plan import find_pair, is_change
-from tether.core.slots import enter, slots_for, successor
 
 __all__ = [
     "Decided",
@@ -33,17 +32,18 @@ __all__ = [
     "by_episode",
     "by_episode_pairs",
     "by_policy",
-    "changes_left",
     "entries",
     "expected_returns",
     "follow",
     "goes_on",
+    "known_choices",
     "links",
     "onward",
     "reach",
     "take_pairs",
     "transferred",
     "walk",
+    "where_known",
 ]
 
 
@@ -296,57 +296,32 @@ def _replaced(layer: Layer, some: Decided) -> Replaced | None:
     return Replaced(row, edits.start, edits.next_state, edits.probability)
 
 
-def changes_left(model: Model, steps: Steps, layers: list[Layer], m: int) -> list[Ints]:
-    """For each layer, the most of m changes that can be left at each node; -1 where no plan with m changes gets."""
-    found = [np.full(layers[0].size, m, np.int16)]
-    for t, (layer, after) in enumerate(pairwise(layers)):
-        left = np.full(after.size, -1, np.int16)
-        slots = slots_for(after.nodes, model.n_states)
-        observed = steps.item(steps.action, t)
-        _changes_left(model, layer.nodes, layer.edits, after.nodes, slots, observed, found[-1], left)
-        found.append(left)
-    return found
-
-
-@kernel
-def _changes_left(
-    model: Model, nodes: Nodes, edits: Edits, after: Nodes, slots: Ints, observed: Ints, left: Ints, left_after: Ints
-) -> None:
-    pair_start, _, row_start, next_state, _ = model
-    node_first, state, run, offset = nodes
-    position, row, influenced, edit_start, edit_next, _ = edits
-    n_states = pair_start.size - 1
-    for b in range(node_first.size - 1):
-        enter(after, b, n_states, slots)
-        for node in range(node_first[b], node_first[b + 1]):
-            begin, end, first = offset[node], offset[node + 1], pair_start[state[node]]
-            if left[node] < 0 or begin == end:
-                continue
-            e, at_observed = first_from(position, 0, position.size, begin), find_pair(model, state[node], observed[b])
-            for at in range(begin, end):
-                if left[node] == 0 and at_observed >= 0 and at - begin != at_observed:
-                    continue
-                then = left[node] - is_change(model, state[node], at - begin, observed[b])
-                if then < 0:
-                    continue
-                while e < position.size and position[e] < at:
-                    e += 1
-                is_edited = e < position.size and position[e] == at
-                base = 0
-                if run.size > 0 and not (is_edited and influenced[e] > 0):
-                    base = (run[node] + 1) * n_states
-                    if base + n_states > slots.size:
-                        continue  # such a run is longer than any k of interest
-                successors, start, stop = next_state, row_start[first + at - begin], row_start[first + at - begin + 1]
-                if is_edited:
-                    successors, start, stop = edit_next, edit_start[row[e]], edit_start[row[e] + 1]
-                for i in range(start, stop):
-                    j = successor(slots, base, successors[i])
-                    left_after[j] = max(left_after[j], then)
-
-
 def by_choices(model: Model, layer: Layer, here: Occupied, choices: Choices, observed: Ints, most: int) -> Decided:
     """What a plan takes; ``observed`` is the observed action of each episode."""
+    source, number = _chosen(layer, here, choices, most)
+    first = model.pair_start[layer.nodes.states[here.node[source]]]
+    return take_pairs(model, layer, here, source, first + number, observed)
+
+
+def where_known(
+    model: Model, layer: Layer, here: Occupied, choices: Choices, observed: Ints, most: int
+) -> tuple[Decided, Flags]:
+    """What a plan takes, and what is sure to be taken: where it has no choice, what was done, or any action at all."""
+    source, number = _chosen(layer, here, choices, most)
+    node = here.node[source]
+    states, lost = layer.nodes.states[node].astype(np.int64), np.flatnonzero(number < 0)
+    done = np.empty(lost.size, np.int64)
+    _observed_numbers(model, states[lost], observed[layer.episode()[node[lost]]], number[lost], done)
+    number[lost] = done
+    any_action, first = number < 0, model.pair_start[states]
+    begin = np.where(any_action, first, first + number)
+    owner, pairs = spans(begin, np.where(any_action, model.pair_start[states + 1], begin + 1))
+    share = 1.0 / np.bincount(owner, minlength=source.size)[owner]
+    return take_pairs(model, layer, here, source[owner], pairs, observed, share), ~any_action[owner]
+
+
+def _chosen(layer: Layer, here: Occupied, choices: Choices, most: int) -> tuple[Ints, Ints]:
+    """The occupied nodes in which paths go on, and the number of the pair that is chosen there; -1 if none is."""
     source = goes_on(layer, here)
     node, changes = here.node[source], here.changes[source]
     of_node = choices.of_node
@@ -356,7 +331,7 @@ def by_choices(model: Model, layer: Layer, here: Occupied, choices: Choices, obs
         number = np.full(source.size, -1)
     on_path = np.flatnonzero(changes == most)
     number[on_path] = choices.on_path[np.searchsorted(layer.nodes.first, node[on_path], side="right") - 1, 0]
-    return take_pairs(model, layer, here, source, model.pair_start[layer.nodes.states[node]] + number, observed)
+    return source, number
 
 
 def goes_on(layer: Layer, here: Occupied) -> Ints:
@@ -371,13 +346,9 @@ def transferred(model: Model, layer: Layer, theirs: Layer, choices: Choices, obs
     For a node that they do not know: the observed action, or the pair of its state that ``usual`` numbers. It has as
     many states as a copy.
     """
-    if choices.of_node.shape[0] == 0:
+    of_node = known_choices(layer, theirs, choices, usual.size).of_node
+    if of_node.shape[0] == 0:
         return choices
-    runs = int(max(theirs.nodes.runs.max(initial=0), layer.nodes.runs.max(initial=0))) + 1
-    known, wanted = (_node_keys(one, usual.size, runs) for one in (theirs, layer))
-    order = np.argsort(known, kind="stable")
-    at = order[np.minimum(np.searchsorted(known, wanted, sorter=order), known.size - 1)]
-    of_node = np.where((known[at] == wanted)[:, None], choices.of_node[at], -1)
     lost = np.flatnonzero((of_node < 0).any(axis=1))
     if lost.size:
         states = layer.nodes.states[lost].astype(np.int64)
@@ -385,6 +356,21 @@ def transferred(model: Model, layer: Layer, theirs: Layer, choices: Choices, obs
         _observed_numbers(model, states, observed[layer.episode()[lost]], usual[states % usual.size], number)
         of_node[lost] = np.where(of_node[lost] < 0, number[:, None], of_node[lost])
     return Choices(of_node.astype(choices.of_node.dtype), choices.on_path, choices.columns)
+
+
+def known_choices(layer: Layer, theirs: Layer, choices: Choices, n_states: int) -> Choices:
+    """Choices for the nodes of a layer that were made on another one of the same episodes; -1 for nodes not there.
+
+    Both may be layers of copies of a model, of so many states each.
+    """
+    if choices.of_node.shape[0] == 0:
+        return choices
+    runs = int(max(theirs.nodes.runs.max(initial=0), layer.nodes.runs.max(initial=0))) + 1
+    known, wanted = (_node_keys(one, n_states, runs) for one in (theirs, layer))
+    order = np.argsort(known, kind="stable")
+    at = order[np.minimum(np.searchsorted(known, wanted, sorter=order), known.size - 1)]
+    of_node = np.where((known[at] == wanted)[:, None], choices.of_node[at], -1)
+    return Choices(of_node, choices.on_path, choices.columns)
 
 
 def _node_keys(layer: Layer, n_states: int, runs: int) -> Ints:

@@ -121,17 +121,19 @@ def _alone(
 ) -> tuple[Replays, list[Floats], list[Floats]]:
     """One episode of a batch, and what its nodes can still earn; ``order`` sorts the links of each step by source."""
     cut = [slice(*np.searchsorted(owner, (b, b + 1)).tolist()) for owner in replays.episode]
-    links = []
-    for t, (step, by_source) in enumerate(zip(replays.links, order, strict=True)):
+    cut = [part for part in cut if part.stop > part.start]  # others of the batch may have more steps
+    links, none = [], np.empty(0, np.int64)  # of which pairs and decisions they are does not matter
+    for t, (step, by_source) in enumerate(zip(replays.links[: len(cut) - 1], order, strict=False)):
         some = by_source[slice(*np.searchsorted(step.source[by_source], (cut[t].start, cut[t].stop)).tolist())]
         some = some[step.probability[some] > 0]
         source, target = step.source[some] - cut[t].start, step.target[some] - cut[t + 1].start
         numbers = step.probability[some], step.reward[some]
-        links.append(Link(source, target, step.pairs[some], *numbers, step.decision[some]))
-    episode = [owner[part] for owner, part in zip(replays.episode, cut, strict=True)]
-    final = [one[part] for one, part in zip(replays.final, cut, strict=True)]
+        links.append(Link(source, target, none, *numbers, none))
+    episode, final = (
+        [one[part] for one, part in zip(all_of, cut, strict=False)] for all_of in (replays.episode, replays.final)
+    )
     seen = replays.observed[b : b + 1], replays.rounding[b : b + 1]
-    least, largest = ([one[part] for one, part in zip(all_of, cut, strict=True)] for all_of in (low, high))
+    least, largest = ([one[part] for one, part in zip(all_of, cut, strict=False)] for all_of in (low, high))
     return Replays(episode, links, final, replays.discount, *seen), least, largest
 
 

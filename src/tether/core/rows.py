@@ -1,8 +1,8 @@
 """The store of edited rows: by observed transition and state, computed once for all episodes of a model.
 
-The rows that a step edits depend on (s_t, a_t, s_{t+1}) alone. A *group* has the edited rows of the pairs of one state
-under one observed transition: under Gumbel-max, the pairs whose support meets that of the observed pair. Groups are
-found by a hash table with open addressing.
+The rows that a step edits depend on (s_t, a_t, s_{t+1}) alone, or also on t under a mechanism of the user's own. A
+*group* has the edited rows of the pairs of one state under one observed transition. Groups are found by a hash table
+with open addressing. A mechanism is asked for groups by its `Editor`.
 
 Rows are only added after the existing ones, and a larger array is a new one. So a layer that refers to rows keeps the
 arrays it has. Beyond a limit of bytes the store begins again with no rows; batches keep those they were made with.
@@ -11,17 +11,18 @@ arrays it has. Beyond a limit of bytes the store begins again with no rows; batc
 from __future__ import annotations
 
 import threading
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, spans
 from tether._kernels.jit import kernel
-from tether.core.batch import Edits, Model, Nodes, Steps
+from tether.core.batch import GUMBEL_MAX, INDEPENDENT, Edits, Model, Nodes, Steps
 from tether.core.coupled import rows_given
 from tether.core.gumbel import Seen
 
-__all__ = ["RowStore", "Rows", "Touched", "distances"]
+__all__ = ["Asked", "ClosedForms", "Edited", "Editor", "RowStore", "Rows", "Touched", "distances", "meeting_pairs"]
 
 LIMIT = 256 << 20
 """How many bytes of rows a store keeps from batch to batch."""
@@ -31,12 +32,94 @@ _UNKNOWN, _APART, _TOUCHES = 0, 1, 2
 """Whether some pair of a state can lead to a state that the observed pairs of an episode could have led to."""
 
 
-def _meeting_pairs(model: Model, observed: Ints, state: Ints) -> tuple[Ints, Ints]:
+def meeting_pairs(model: Model, observed: Ints, state: Ints) -> tuple[Ints, Ints]:
     """The pairs of each state that can lead where its observed pair could have led: how many, and the pairs."""
     count = np.empty(state.size, np.int64)
     out = np.empty(int(np.sum(model.pair_start[state + 1] - model.pair_start[state])), np.int64)
     n = _meet(model, observed, state, np.zeros(model.n_states, np.uint8), count, out)
     return count, out[:n]
+
+
+class Asked(NamedTuple):
+    """Groups that are asked for: time, observed pair, outcome (-1 if not recorded) and state of each.
+
+    Those of one observed transition are side by side, states ascending.
+    """
+
+    time: Ints
+    observed: Ints
+    outcome: Ints
+    state: Ints
+
+
+class Edited(NamedTuple):
+    """The rows of some groups: how many each has; of each row the pair, where it begins, and its strength.
+
+    In a group pairs are ascending. ``meets`` says whether the pair can lead where the observed pair could have led.
+    """
+
+    sizes: Ints
+    pair: Ints
+    meets: Ints
+    start: Ints
+    next_state: Ints
+    probability: Floats
+    strength: Floats
+
+
+class Editor(Protocol):
+    """Which rows a mechanism edits, and how.
+
+    ``everywhere``: also those of states that cannot lead where the observed pair could have led. ``by_time``: the same
+    transition edits other rows at other times.
+    """
+
+    @property
+    def everywhere(self) -> bool: ...
+
+    @property
+    def by_time(self) -> bool: ...
+
+    def edited(self, model: Model, asked: Asked) -> Edited:
+        """The rows of some groups: at least those of pairs that meet the support of the observed pair."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ClosedForms:
+    """The rows of a built-in mechanism; ``rank`` is its order of the states, if it has one."""
+
+    kind: int = GUMBEL_MAX
+    rank: Ints | None = None
+
+    @property
+    def everywhere(self) -> bool:
+        """See `tether.conditioning.closed_form.ClosedForm.changes`."""
+        return self.kind not in (GUMBEL_MAX, INDEPENDENT)
+
+    @property
+    def by_time(self) -> bool:
+        return False
+
+    def edited(self, model: Model, asked: Asked) -> Edited:
+        """See `Editor`."""
+        count, pair = meeting_pairs(model, asked.observed, asked.state)
+        meets = np.ones(pair.size, np.uint8)
+        if self.everywhere:
+            begin, end = model.pair_start[asked.state], model.pair_start[asked.state + 1]
+            owner, every = spans(begin, np.where(asked.outcome < 0, begin, end))
+            n_pairs = model.pair_action.size
+            met, every = np.repeat(np.arange(count.size), count) * n_pairs + pair, owner * n_pairs + every
+            both = np.union1d(met, every)
+            meets = np.isin(both, met, assume_unique=True).astype(np.uint8)
+            count, pair = np.bincount(both // n_pairs, minlength=count.size), both % n_pairs
+        owner = np.repeat(np.arange(count.size), count)
+        seen = Seen(model.row_start, model.next_state, model.probability)
+        observed = asked.observed[owner]
+        return Edited(
+            count, pair, meets,
+            *rows_given(model, seen, observed, asked.outcome[owner], pair, self.kind, observed, self.rank),
+        )  # fmt: skip
 
 
 def distances(model: Model, observed: Ints, pairs: Ints) -> Floats:
@@ -64,10 +147,11 @@ def _distances(model: Model, observed: Ints, pairs: Ints, weight: Floats, out: F
 
 
 class RowStore:
-    """Edited rows of one model under Gumbel-max, for all batches and threads."""
+    """Edited rows of one model under one mechanism, for all batches and threads."""
 
-    def __init__(self, model: Model) -> None:
-        self._model, self._rows, self._lock = model, Rows(model), threading.Lock()
+    def __init__(self, model: Model, editor: Editor) -> None:
+        self._model, self._editor, self._lock = model, editor, threading.Lock()
+        self._rows = Rows(model, editor)
 
     @property
     def nbytes(self) -> int:
@@ -78,74 +162,75 @@ class RowStore:
         """The rows for a batch: those that earlier ones made, unless they are too many."""
         with self._lock:
             if self._rows.nbytes > LIMIT:
-                self._rows = Rows(self._model)
+                self._rows = Rows(self._model, self._editor)
             return self._rows
 
 
 class Rows:
     """Edited rows; more are added, none are taken away: other batches, in other threads, refer to them by number."""
 
-    def __init__(self, model: Model) -> None:
-        self.model, self._lock = model, threading.Lock()
+    def __init__(self, model: Model, editor: Editor) -> None:
+        self.model, self._editor, self._lock = model, editor, threading.Lock()
         self._transitions: dict[int, int] = {}
         self._keys, self._group = np.full(64, _EMPTY, np.int64), np.empty(64, np.int64)
         self._n_groups = 0
         self._group_start = np.zeros(1, np.int64)
         kinds = {"pair": np.int64, "start": np.int64, "next_state": np.int32, "probability": float, "strength": float}
+        kinds["meets"] = np.uint8
         self._room = {name: _Growing(kind) for name, kind in kinds.items()}
         self.pair, self.strength = self._room["pair"].used, self._room["strength"].used
         self.next_state, self.probability = self._room["next_state"].used, self._room["probability"].used
+        self.meets = self._room["meets"].used
         self.start = self._room["start"].add(np.zeros(1, np.int64))
 
     @property
     def nbytes(self) -> int:
         """The memory of all rows."""
-        return 12 * int(self.next_state.size) + 24 * int(self.pair.size) + 16 * int(self._keys.size)
+        return 12 * int(self.next_state.size) + 25 * int(self.pair.size) + 16 * int(self._keys.size)
 
-    def transitions(self, steps: Steps) -> tuple[Ints, Ints, Ints]:
-        """The transition of each step, numbered from 0; and the observed pair and outcome of each transition.
+    def transitions(self, steps: Steps) -> tuple[Ints, Transitions]:
+        """The transition of each step, numbered from 0; and what each transition is.
 
         To be called once for a batch, before its rows are asked for.
         """
         with self._lock:
+            time = np.arange(steps.pair.size) - np.repeat(steps.start[:-1], steps.lengths)
             keys = steps.pair.astype(np.int64) * (self.model.n_states + 1) + steps.outcome + 1
+            if self._editor.by_time:
+                keys = time * (self.model.pair_action.size * (self.model.n_states + 1)) + keys
             distinct, which = np.unique(keys, return_inverse=True)
             known = self._transitions
             number = np.array([known.setdefault(key, len(known)) for key in distinct.tolist()], np.int64)
             transition = number[which.reshape(-1)] if keys.size else keys
-            pair, outcome = np.full(len(known), -1, np.int64), np.full(len(known), -1, np.int64)
-            pair[transition], outcome[transition] = steps.pair, steps.outcome
-            return transition, pair, outcome
+            of_each = Transitions(*(np.full(len(known), -1, np.int64) for _ in range(3)))
+            for column, values in zip(of_each, (time, steps.pair, steps.outcome), strict=True):
+                column[transition] = values
+            return transition, of_each
 
-    def edits(self, nodes: Nodes, transition: Ints, observed: Ints, outcome: Ints, touched: Touched) -> Edits:
-        """The edited pairs of a layer. ``transition`` is that of each episode's step, -1 if it has ended.
-
-        ``observed`` and ``outcome`` are those of each transition.
-        """
+    def edits(self, nodes: Nodes, transition: Ints, of_each: Transitions, touched: Touched) -> Edits:
+        """The edited pairs of a layer. ``transition`` is that of each episode's step, -1 if it has ended."""
         with self._lock:
             group = np.empty(nodes.states.size, np.int64)
             missing = np.empty(nodes.states.size, np.int64)
-            table = self.model, nodes, transition, *touched
+            table = self.model, nodes, transition, *touched, self._editor.everywhere
             n = _find_groups(*table, self._keys, self._group, group, missing)
             if n:
                 keys = np.unique(missing[:n])
                 which, state = keys // self.model.n_states, keys % self.model.n_states
-                self._add(keys, observed[which], outcome[which], state)
+                time, observed, outcome = of_each
+                self._add(keys, Asked(time[which], observed[which], outcome[which], state))
                 _find_groups(*table, self._keys, self._group, group, missing)
             size = int(np.sum(np.diff(self._group_start)[group[group >= 0]])) if self._n_groups else 0
             position, row = np.empty(size, np.int64), np.empty(size, np.int64)
             _place_edits(self.model, nodes, group, self._group_start, self.pair, position, row)
-            return Edits(position, row, np.ones(size, np.uint8), self.start, self.next_state, self.probability)
+            return Edits(position, row, self.meets[row], self.start, self.next_state, self.probability)
 
-    def _add(self, keys: Ints, observed: Ints, outcome: Ints, state: Ints) -> None:
-        """Add the group of each key, sorted by transition: its observed pair and outcome, and the state."""
-        model, n_rows = self.model, int(self.pair.size)
-        count, pair = _meeting_pairs(model, observed, state)
-        owner = np.repeat(np.arange(state.size), count)
-        seen = Seen(model.row_start, model.next_state, model.probability)
-        start, next_state, probability, strength = rows_given(model, seen, observed[owner], outcome[owner], pair)
-        self._group_start = np.concatenate((self._group_start, n_rows + np.cumsum(count)))
+    def _add(self, keys: Ints, asked: Asked) -> None:
+        """Add the group of each key, sorted by transition and state."""
+        count, pair, meets, start, next_state, probability, strength = self._editor.edited(self.model, asked)
+        self._group_start = np.concatenate((self._group_start, self.pair.size + np.cumsum(count)))
         self.pair, self.strength = self._room["pair"].add(pair), self._room["strength"].add(strength)
+        self.meets = self._room["meets"].add(meets)
         self.next_state = self._room["next_state"].add(next_state)
         self.probability = self._room["probability"].add(probability)
         self.start = self._room["start"].add(self.start[-1] + start[1:])
@@ -158,6 +243,14 @@ class Rows:
             _insert(self._keys, self._group, old_keys, old_groups)
         _insert(self._keys, self._group, keys, np.arange(self._n_groups, total))
         self._n_groups = total
+
+
+class Transitions(NamedTuple):
+    """Observed transitions by number: a time at which it was observed, the pair, and the outcome."""
+
+    time: Ints
+    pair: Ints
+    outcome: Ints
 
 
 class _Growing:
@@ -239,6 +332,7 @@ def _find_groups(
     support: Ints,
     touches: Ints,
     marked: Ints,
+    everywhere: bool,
     keys: Ints,
     group_of_key: Ints,
     group: Ints,
@@ -256,7 +350,7 @@ def _find_groups(
                 continue
             s = nodes.states[node]
             if touches[b, s] == _UNKNOWN:
-                touches[b, s] = _TOUCHES if _touches(model, s, marked) else _APART
+                touches[b, s] = _TOUCHES if everywhere or _touches(model, s, marked) else _APART
             if touches[b, s] == _APART:
                 continue
             key = transition[b] * n_states + s

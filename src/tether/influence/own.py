@@ -12,7 +12,6 @@ influenced, and allowed for k = 1, whatever they say.
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self, runtime_checkable
@@ -20,6 +19,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
+from tether._foundation.code_digest import digest_of_code
 from tether.errors import Problem, QueryError
 from tether.model.form import pair_states
 from tether.model.model_record import ModelRecord
@@ -104,8 +104,7 @@ class _Own:
     @property
     def digest(self) -> str:
         """A digest of what it says: of the table, or of the function with what it refers to."""
-        content = self.given.tobytes() if self.is_table else _pickled_by_value(self.given)
-        return hashlib.sha256(content).hexdigest()
+        return hashlib.sha256(self.given.tobytes()).hexdigest() if self.is_table else digest_of_code(self.given)
 
     def bound(self, mdp: ModelRecord) -> Self:
         """It, for the states and actions of a model; what is bound already stays so."""
@@ -147,28 +146,6 @@ class _Own:
         if table.ndim == 3 and t >= len(table):
             raise QueryError(Problem(f"{self}: the table has only {len(table)} steps", time=t, place=f"t = {t}"))
         return (table[t] if table.ndim == 3 else table)[states % self._mdp.n_states, actions]
-
-
-def _pickled_by_value(function: Any) -> bytes:
-    """A function as bytes, with its code and the globals that it uses, also where it is that of a module.
-
-    Functions of installed modules are only named: they do not change from run to run.
-    """
-    import cloudpickle
-
-    module = sys.modules.get(getattr(function, "__module__", None) or type(function).__module__)
-    if module is None or _is_installed(module) or module.__name__ in cloudpickle.list_registry_pickle_by_value():
-        return bytes(cloudpickle.dumps(function))
-    cloudpickle.register_pickle_by_value(module)
-    try:
-        return bytes(cloudpickle.dumps(function))
-    finally:
-        cloudpickle.unregister_pickle_by_value(module)
-
-
-def _is_installed(module: Any) -> bool:
-    file = getattr(module, "__file__", None)
-    return module.__name__ == "__main__" or file is None or "site-packages" in file or file.startswith(sys.prefix)
 
 
 class InfluenceTest(_Own):

@@ -26,7 +26,7 @@ from tether.conditioning.counterfactual_record import (
 )
 from tether.conditioning.edited_rows import ObservedStep, Rows
 from tether.conditioning.mechanism import Candidates, NoisePosterior
-from tether.conditioning.mechanisms import CLOSED_FORMS, infer, make_mechanism
+from tether.conditioning.mechanisms import KINDS, infer, make_mechanism
 from tether.model.form import Form
 from tether.model.model_record import ModelRecord
 from tether.model.properties import Decided, Property
@@ -113,7 +113,7 @@ def _step(cf: CounterfactualRecord, probability: Floats, t: int) -> ObservedStep
 
 def _inference(cf: CounterfactualRecord, probability: Floats) -> Callable[[ObservedStep], NoisePosterior]:
     """How the noise of a step is inferred in all worlds: at once, where the mechanism can; else in each."""
-    if type(cf.mechanism) in CLOSED_FORMS or len(probability) == 1:
+    if type(cf.mechanism) in KINDS or len(probability) == 1:
         mechanism = make_mechanism(cf.mechanism, {}, cf.mdp)
         return lambda step: infer(cf.mdp, mechanism, step)
     models = [copied_model(cf.mdp, row[None]) for row in probability]

@@ -9,13 +9,25 @@ from typing import Any
 
 import numpy as np
 
+from tether._foundation.code_digest import digest_of_code
+from tether.conditioning.couplings import Comonotone
+from tether.conditioning.mechanism import Mechanism
+from tether.conditioning.mechanisms import KINDS
+from tether.conditioning.row_function import RowMechanism
 from tether.influence.advisable import Advisable
 from tether.mdp import MDP
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path
 from tether.plan.policy import as_array, follows_the_record, make_policy
 
-__all__ = ["digest_of_changes", "digest_of_episodes", "digest_of_model", "digest_of_policy", "digest_of_values"]
+__all__ = [
+    "digest_of_changes",
+    "digest_of_episodes",
+    "digest_of_mechanism",
+    "digest_of_model",
+    "digest_of_policy",
+    "digest_of_values",
+]
 
 _MOST_DECISIONS = 1_000_000
 """If a policy decides more often than this, its decisions are not compared: it would take too long."""
@@ -89,6 +101,15 @@ def digest_of_policy(mdp: MDP, policy: Any, longest: Callable[[], int]) -> tuple
         for record in records:
             _add_decisions(digest, mdp, policy, steps, record)
     return digest.hexdigest(), ""
+
+
+def digest_of_mechanism(mechanism: Mechanism) -> str:
+    """A digest of a mechanism, with the order of states or the function that it has."""
+    if isinstance(mechanism, RowMechanism):
+        return digest_of_code(mechanism.function)
+    if isinstance(mechanism, Comonotone):
+        return digest_of_values([mechanism.name, None if mechanism.rank is None else mechanism.rank.tolist()])
+    return mechanism.name if type(mechanism) in KINDS else digest_of_code(mechanism)
 
 
 def digest_of_changes(mdp: MDP, advisable: Advisable, longest: Callable[[], int]) -> tuple[str | None, str]:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from tether.auditing.directory import Parts
     from tether.auditing.running import Progress
     from tether.auditing.workers import Workers
+    from tether.conditioning.mechanism import Mechanism
+    from tether.conditioning.row_function import RowOf
     from tether.explanation.verdicts import Nouns
     from tether.influence.one_step import GivenInfluence as Influence
     from tether.influence.rules import GivenRule as Rule
@@ -177,6 +179,7 @@ def audit(
     workers: int | None = None,
     client: Any = None,
     minimise: bool = False,
+    mechanism: str | Mechanism | RowOf = "gumbel-max",
     horizon: int | None = None,
     then: Any = "best",
     only: Any = None,
@@ -209,6 +212,7 @@ def audit(
     workers: int | None = None,
     client: Any = None,
     minimise: bool = False,
+    mechanism: str | Mechanism | RowOf = "gumbel-max",
     horizon: int | None = None,
     then: Any = "best",
     only: Any = None,
@@ -240,6 +244,9 @@ def audit(
     objective, minimise
         A property in place of the return (`tether.reach`, `tether.avoid`, `tether.until`), and whether the smallest
         value is wanted; as in `CounterfactualMDP.plan`.
+    mechanism
+        The causal model: a name, an object such as ``tether.Comonotone(order)`` or a function of two rows, as in
+        `tether.counterfactual`.
     horizon, then
         Up to which time, and who acts after the records; as in `tether.counterfactual`. By default an episode that
         ended early is asked about up to the length of the longest one; with a learned model, until it ends under usual
@@ -312,7 +319,7 @@ def audit(
                               "minimise": minimise}, strict, progress, certify, gamma, out=out, workers=workers,
                               client=client, horizon=horizon, only=only, never=never, cost=cost, policy=policy,
                               draws=draws, folds=folds, where=where, fresh=fresh, columns=columns, time=time, step=step,
-                              then=then != "best")  # fmt: skip
+                              then=then != "best", mechanism=mechanism != "gumbel-max")  # fmt: skip
     is_learned = mdp.counts is not None and policy is None
     if folds is not None and checked_folds(folds) and not is_learned:
         raise QueryError(
@@ -321,7 +328,7 @@ def audit(
     cut = checked_folds(2 if folds is None else folds) if is_learned else 0
     about_changes = make_advisable(mdp, only, never, cost)
     given = k, m, rule, influence, objective, certify, policy, draws, seed, minimise, cut, gamma, about_changes
-    question = make_question(*given, horizon, then, mdp)
+    question = make_question(*given, horizon, then, mdp, mechanism)
     workers = None if workers is None else whole_number("workers", workers, 1)
     if client is not None and (out is None or workers is not None):
         raise QueryError("with client= the workers of the cluster answer, into out=, a directory that all of them see")
