@@ -32,6 +32,7 @@ class Page(HTMLParser):
         self.headings: list[str] = []
         self.tables: list[list[list[str]]] = []
         self.inside: list[list[list[str]]] = []  # open tables, the innermost last
+        self.kinds: list[str] = []  # their classes
         self.steps: list[list[str]] = []  # rows of the step-by-step table, folded or not
         self.parts: dict[str, str] = {"": ""}
         self.drawings: list[str] = []
@@ -49,12 +50,13 @@ class Page(HTMLParser):
         if tag == "table":
             self.tables.append([])
             self.inside.append(self.tables[-1])
+            self.kinds.append(dict(attrs).get("class") or "")
         if tag == "tr":
             self.inside[-1].append([])
         if tag in ("td", "th"):
             self.inside[-1][-1].append("")
-            named = dict(attrs).get("data-name")
-            if named == "t":
+            first = len(self.inside[-1][-1]) == 1
+            if tag == "td" and first and "steps" in self.kinds[-1] and "colspan" not in dict(attrs):
                 self.steps.append(self.inside[-1][-1])
         if tag not in VOID:
             self.open.append(tag)
@@ -67,6 +69,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
         if tag == "table":
             self.inside.pop()
+            self.kinds.pop()
 
     def handle_data(self, data: str) -> None:
         data = data.replace("\N{NO-BREAK SPACE}", " ")

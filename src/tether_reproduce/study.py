@@ -18,7 +18,7 @@ from tether_reproduce.off_policy import off_policy_section
 from tether_reproduce.sepsis_cases import load_table, motivation_section, sepsis_section
 from tether_reproduce.small_cases import epidemic_section, grid_section, toy_section
 
-__all__ = ["CASES", "Study", "check_cases", "reproduce"]
+__all__ = ["CASES", "Study", "named_cases", "reproduce"]
 
 CASES: dict[str, Callable[[], Section]] = {
     "toy": toy_section,
@@ -46,11 +46,20 @@ class Study:
         return sum(section.seconds for section in self.sections)
 
 
-def check_cases(cases: Iterable[str]) -> None:
-    """Refuse, in a sentence, a name that is not in `CASES`."""
+def named_cases(cases: Iterable[str]) -> list[str]:
+    """The names of `CASES` that are meant: also by a beginning that only one of them has, ``hidden``.
+
+    >>> named_cases(["hidden", "grid-world", "sepsis"])
+    ['hidden_diabetes', 'grid_world', 'sepsis']
+    """
+    found = []
     for name in cases:
-        if name not in CASES:
+        typed = name.replace("-", "_")
+        fitting = [typed] if typed in CASES else [one for one in CASES if typed and one.startswith(typed)]
+        if len(fitting) != 1:
             raise QueryError(f"there is no case {name!r}; there are {', '.join(CASES)}")
+        found += fitting
+    return list(dict.fromkeys(found))
 
 
 def reproduce(
@@ -63,7 +72,7 @@ def reproduce(
     Parameters
     ----------
     cases : iterable of str
-        Names from `CASES`; empty for all.
+        Names from `CASES`, or their beginnings; empty for all.
     sepsis_table : path, optional
         A copy of the public sampled table, to run the sepsis section on as well.
     progress : callable
@@ -76,8 +85,7 @@ def reproduce(
     >>> study.sections[0].comparisons[0].verdict
     'equal'
     """
-    names = list(dict.fromkeys(cases)) or list(CASES)
-    check_cases(names)
+    names = named_cases(cases) or list(CASES)
     table = None if sepsis_table is None else load_table(sepsis_table)
     sections = []
     for name in names:

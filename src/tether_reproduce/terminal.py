@@ -11,7 +11,7 @@ from rich.table import Table as Grid
 
 from tether_reproduce.exact_numbers import check
 from tether_reproduce.findings import Section, Table, comparison_table, figure_verdicts, footnotes, summary, together
-from tether_reproduce.study import check_cases, reproduce
+from tether_reproduce.study import named_cases, reproduce
 from tether_reproduce.study_page import check_writable, write
 
 __all__ = ["print_check", "run_and_print"]
@@ -33,11 +33,11 @@ def print_check(sepsis_table: Path | None, as_json: bool) -> int:
 
 def run_and_print(cases: tuple[str, ...], out: Path, sepsis_table: Path | None, as_json: bool) -> None:
     """Compute, write and print; progress goes to standard error."""
-    check_cases(cases)
+    wanted = named_cases(cases)  # an unknown name is reported first
     check_writable(out)
     start = time.perf_counter()
     with Console(stderr=True).status("computing …") as status:
-        study = reproduce(cases, sepsis_table, lambda name: status.update(f"computing {name} …"))
+        study = reproduce(wanted, sepsis_table, lambda name: status.update(f"computing {name} …"))
         files = write(study, out, lambda name: status.update(f"drawing {name} …"))
     total = time.perf_counter() - start
     console = Console(highlight=False)

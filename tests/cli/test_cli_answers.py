@@ -52,7 +52,7 @@ def test_explain_in_words():
     assert "5 (1, 9, 20) → do nothing the same → vaccinate an infected person* 0 0 no" in lines
     assert "6 (1, 9, 20) → do nothing (1, 8, 19) (89 %) → do nothing +0.8889 0 no" in lines
     for sentence in (
-        "Change 1 action: at t = 5 vaccinate an infected person instead of do nothing.",
+        "Change 1 action: at step 5 vaccinate an infected person instead of do nothing.",
         "The expected return is -37.11 (at least half of the replays: -37) instead of -38: a gain of 0.8889.",
         "A longer tether would add 1.92 with k = 4, and 36.11 without any (k = 8).",
     ):
@@ -110,7 +110,7 @@ def test_features_take_states_together(epidemic):
 @pytest.mark.compiled
 def test_long_states_are_told_by_what_differs():
     lines = [" ".join(line.split()) for line in run("explain", "case:sepsis", "-k", 8, "-m", 1, width=200).splitlines()]
-    assert "1 systolic bp high, vasopressors yes → antibiotics + ventilation the same 0 0.81 yes" in lines
+    assert "1 bp high; on vasopressors, ventilation → antibiotics + ventilation the same 0 0.81 yes" in lines
     assert not any("as before" in line or "the same" in line for line in lines if "died" in line)
 
 

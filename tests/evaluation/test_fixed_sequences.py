@@ -126,7 +126,7 @@ def test_on_grid_world_it_does_not(grid):
 
 def test_it_is_said(grid, epidemic):
     said = epidemic.plan(7, 4).explain(certificate=False).answer(str).change
-    assert "A fixed sequence has 76 % of the gain, whatever the state: at t = 1 V_I, at t = 2 V_I, " in said[2]
+    assert "A fixed sequence has 76 % of the gain, whatever the state: at step 1 V_I, at step 2 V_I, " in said[2]
     assert said[3] == "2 other fixed sequences come within 5 % of its gain."
     assert epidemic.plan(7, 4).explain(certificate=False).simple.near_equal == 2
     assert len(epidemic.plan(3, 1).explain(certificate=False).answer(str).change) == 2  # the plan is one, alone

@@ -85,12 +85,12 @@ def test_decisions_in_words():
     *first, hindsight, averted, nothing = sentences
     assert first == cf.review(objective=tether.avoid("danger")).verdict(str)
     assert hindsight == (
-        "With hindsight, the decision at t = 1 mattered most: left instead of right, and nothing else changed, would "
+        "With hindsight, the decision at step 1 mattered most: left instead of right, and nothing else changed, would "
         "have given a chance that danger is avoided of 96 % instead of 0 %. It could be known at the time that it was "
         "better."
     )
-    assert averted.startswith("The outcome, danger is reached, could best have been averted at t = 1")
-    assert nothing == "From the observed state at t = 3 on, nothing done could have changed the outcome."
+    assert averted.startswith("The outcome, danger is reached, could best have been averted at step 1")
+    assert nothing == "From the observed state at step 3 on, nothing done could have changed the outcome."
     same = cf.decisions()
     for row, other in zip(found.rows, same.rows, strict=True):
         assert row.necessity == pytest.approx(other.necessity)

@@ -26,12 +26,12 @@ def test_the_four_parts_are_the_sentences():
     explanation = advised(clinic()).explain(draws=20)
     answer = explanation.answer(str)
     assert answer.change == (
-        "Change 1 action: at t = 0 (sick) treat instead of wait.",
+        "Change 1 action: at step 0 (sick) treat instead of wait.",
         "All of the gain could be foreseen.",
     )
-    assert answer.follows[0] == "Dead by t = 1: 25 % instead of certain; well: 75 % instead of 0 %."
+    assert answer.follows[0] == "Dead by step 1: 25 % instead of certain; well: 75 % instead of 0 %."
     assert answer.sure[-6:] == (
-        "The model is learned, from 13 episodes: at t = 0, treat was seen 10 times in that state.",
+        "The model is learned, from 13 episodes: at step 0, treat was seen 10 times in that state.",
         answer.sure[-5],
         "In that state 2 of 10 times treat led to dead, 3 of 3 times wait; 2 of 10 is compatible with 51 %.",
         answer.sure[-3],

@@ -165,14 +165,14 @@ def test_what_is_said_of_the_sepsis_patient() -> None:
     assert decisions.sentences(str) == [
         "Every decision was the model's best at the time.",
         "The death was bad luck, most of it at step 2.",
-        "With hindsight, the decision at t = 2 mattered most: antibiotics instead of antibiotics + ventilation, and "
+        "With hindsight, the decision at step 2 mattered most: antibiotics instead of antibiotics + ventilation, and "
         "nothing else changed, would have given an expected return of -4,580 instead of -6,850. Nobody could know that "
         "at the time.",
-        "The outcome, died, could best have been averted at t = 0: vasopressors, and nothing else changed, would "
-        "have averted it with a probability of 13 % (0 % to 40 % over every causal model, luck "
+        "The death could best have been averted at step 0: vasopressors, and nothing else changed, would "
+        "have averted it in 13 of 100 replays (0 % to 40 % over every causal model, luck "
         "unrelated over time; 0 % to 100 % if it may be related). By what could be known at the time, it was worse "
         "(expected return).",
-        "From the observed state at t = 3 on, nothing done could have changed the outcome.",
+        "From the observed state at step 3 on, nothing done could have changed the outcome.",
     ]
 
 
@@ -202,10 +202,10 @@ def test_from_when_on_nothing_could_change_the_outcome(world: World, data: Any) 
     if not decided:
         assert sentences == []
     elif min(decided) == 0:
-        assert sentences == ["Nothing done in the whole episode could have changed the outcome."]
+        assert sentences == ["Nothing done at any step could have changed the outcome."]
     else:
         assert sentences == [
-            f"From the observed state at t = {min(decided)} on, nothing done could have changed the outcome."
+            f"From the observed state at step {min(decided)} on, nothing done could have changed the outcome."
         ]
 
 
@@ -342,7 +342,8 @@ def test_outcomes_of_an_evaluation(world: World, data: Any) -> None:
 def test_how_it_would_have_ended() -> None:
     patient = tether.cases.sepsis()
     explanation = tether.counterfactual(patient.mdp, patient.path).plan(k=8, m=2).explain()
-    assert "Died by t = 10: 85 % instead of certain; discharged: 3 % instead of 0 %." in explanation.sentences(str)
+    ends = ("Died by step 10: 85 % instead of certain", "discharged: 3 % instead of 0 %", "still under way: 12 % ")
+    assert f"{'; '.join(ends)}instead of 0 %." in explanation.sentences(str)
     died, discharged = explanation.outcomes
     assert (died.name, died.observed, died.optimal) == ("died", 1.0, 1.0)  # what was done is what is best for anyone
     assert (discharged.name, discharged.observed) == ("discharged", 0.0)

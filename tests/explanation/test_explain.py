@@ -55,11 +55,11 @@ def test_sentences_of_a_plan_that_changes_something():
     assert hindsight == "All of the gain could be foreseen."
     assert risk == "Of 100 replays, none end worse than what happened, and all better."
     assert no_plan == "No plan that helps is about this episode."
-    assert ended.startswith("Over at t = 7: ")
-    assert ended.endswith(" instead of 0 %.")
-    # Changes at t = 2, 3, 4 for certain, at t = 5 nearly so: 3.997 on average.
-    assert what.startswith("Change 4 actions on average: at t = 2 V_I instead of NIL")
-    assert "at t = 5 V_I instead of NIL (over 99 % of the time)." in what
+    assert ended.startswith("Over at step 7: ")
+    assert ended.endswith("instead of 0 %; still under way: 99 % instead of certain.")
+    # Changes at step 2, 3, 4 for certain, at step 5 nearly so: 3.997 on average.
+    assert what.startswith("Change 4 actions on average: at step 2 V_I instead of NIL")
+    assert "at step 5 V_I instead of NIL (over 99 % of the time)." in what
     assert gain == (
         "The expected return is -22.9 (half of the replays between -25 and -21) instead of -38: a gain of 15.1."
     )
@@ -120,13 +120,13 @@ def test_a_long_list_of_changes_is_cut_and_rare_ones_are_counted():
         return Explanation(explanation.plan, explanation.outlook, tuple(steps)).answer(str).change[0]
 
     assert told([1.0, 0.04, 1.0]) == (
-        "Change 2.04 actions on average: at t = 0 b instead of a, at t = 2 b instead of a, "
-        "and more rarely at 1 other time."
+        "Change 2.04 actions on average: at step 0 b instead of a, at step 2 b instead of a, "
+        "and more rarely at 1 other step."
     )
-    assert told([0.01]) == "Change 0.01 actions on average: at t = 0 b instead of a (1 % of the time)."
+    assert told([0.01]) == "Change 0.01 actions on average: at step 0 b instead of a (1 % of the time)."
     many = told([1.0] * 14)
-    assert many.startswith("Change 14 actions: at t = 0 b instead of a, ")
-    assert many.endswith("at t = 11 b instead of a, and at 2 other times.")
+    assert many.startswith("Change 14 actions: at step 0 b instead of a, ")
+    assert many.endswith("at step 11 b instead of a, and at 2 other steps.")
 
 
 def test_actions_that_are_numbers_are_called_actions():
@@ -134,7 +134,7 @@ def test_actions_that_are_numbers_are_called_actions():
     path = tether.cases.grid_world().path
     moves = {"up": 0, "right": 1, "down": 2, "left": 3}
     cf = tether.counterfactual(mdp, tether.Path(path.states, [moves[action] for action in path.actions]))
-    assert cf.plan(6, 1).explain().answer().change[0] == "Change 1 action: at t = 2 action 1 instead of 2."
+    assert cf.plan(6, 1).explain().answer().change[0] == "Change 1 action: at step 2 action 1 instead of 2."
 
 
 def _changed(t, share):
@@ -183,7 +183,7 @@ def test_rare_changes_are_told_as_rare():
     path = tether.Path(["s", "u"], ["a"])
     two = tether.Path([*path.states, "u"], ["a", "a"])
     explanation = tether.counterfactual(mdp, tether.Path(["t", "u"], ["a"])).plan(2, 1).explain()
-    assert explanation.answer(str).change[0] == "Change 1 action: at t = 0 b instead of a."
+    assert explanation.answer(str).change[0] == "Change 1 action: at step 0 b instead of a."
     still = tether.counterfactual(mdp, two).plan(3, 2).explain()  # s was seen to lead to u: t cannot happen
     assert still.answer().change[0].startswith("Change nothing")
 

@@ -116,7 +116,7 @@ def test_nothing_changed_and_everything_best(epidemic):
     assert best.value == epidemic.plan(k=8, m=7).value
     assert best.needed_k == 8
     assert "No tether allows this" in best.sentences()[-1]
-    assert best.sentences()[0].startswith("From t = 0 on the best actions")
+    assert best.sentences()[0].startswith("From step 0 on the best actions")
 
 
 def test_what_is_wrong_is_said(epidemic):

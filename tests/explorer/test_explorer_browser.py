@@ -130,7 +130,7 @@ def test_what_if_is_what_the_library_evaluates(browser, cases):
         assert visit.value("if-value") == cf.what_if({3: case.mdp.actions[1], 5: case.mdp.actions[2]}).value
         page.click("text=Keep to compare")
         visit.quiet()
-        page.click("[aria-label='Best from t = 4 on']")
+        page.click("[aria-label='Best from step 4 on']")
         visit.quiet()
         assert visit.query == "e=case:epidemic&tab=if&if=3:1,best:4&vs=3:1,5:2"
         assert visit.value("if-value") == cf.what_if({3: case.mdp.actions[1]}, best_from=4).value

@@ -82,14 +82,14 @@ def test_a_pair_of_the_whole_model(rule, data, world):
 
 def check_sentence(answer):
     verdict = "is allowed" if answer.allowed else "is not allowed"
-    start = f"At t = {answer.t} {answer.action!r} in state {answer.state!r} {verdict} for k = {answer.k}: "
+    start = f"At step {answer.t} {answer.action!r} in state {answer.state!r} {verdict} for k = {answer.k}: "
     assert answer.sentence.startswith(start)
     assert str(answer) == answer.sentence
     assert answer.sentence.endswith("." if answer.allowed else f" It takes k ≥ {answer.needed}.")
     assert ("It takes" in answer.sentence) == (not answer.allowed)
     assert f"({answer.reason})>" in repr(answer)
     if answer.successor is not None:
-        assert f"it may lead to {answer.successor!r} at t = {answer.t + 1}" in answer.sentence
+        assert f"it may lead to {answer.successor!r} at step {answer.t + 1}" in answer.sentence
 
 
 def nodes_with_runs(world, hits, t):
@@ -148,12 +148,12 @@ SENTENCES = {
     ),
     "not near enough": (
         ("toy", 0, "s0", "a1", 1, "definition"),
-        "the nearest known ground is 3 steps away, through 'a1' in 's0' at t = 0, then 'a0' in 's1' at t = 1, "
-        "then 'a0' in 's4' at t = 2. It takes k ≥ 3.",
+        "the nearest known ground is 3 steps away, through 'a1' in 's0' at step 0, then 'a0' in 's1' at step 1, "
+        "then 'a0' in 's4' at step 2. It takes k ≥ 3.",
     ),
     "near enough": (
         ("toy", 1, "s1", "a0", 2, "definition"),
-        "the nearest known ground is 2 steps away, through 'a0' in 's1' at t = 1, then 'a0' in 's4' at t = 2.",
+        "the nearest known ground is 2 steps away, through 'a0' in 's1' at step 1, then 'a0' in 's4' at step 2.",
     ),
     "never": (
         ("grid", 0, 15, "up", 1, "definition"),
@@ -161,11 +161,11 @@ SENTENCES = {
     ),
     "the end": (
         ("grid", 0, 15, "up", 12, "definition"),
-        "t + k = 12 is beyond the end of the path (T = 11), known ground is assumed.",
+        "fewer than k = 12 steps are left, known ground is assumed.",
     ),
     "a successor": (
         ("grid", 0, 0, "up", 1, "definition"),
-        "it may lead to 4 at t = 1, where no allowed action is left. It takes k ≥ 6.",
+        "it may lead to 4 at step 1, where no allowed action is left. It takes k ≥ 6.",
     ),
     "published, near": (
         ("toy", 0, "s0", "a0", 1, "published"),
@@ -181,11 +181,11 @@ SENTENCES = {
     ),
     "published, the end": (
         ("toy", 0, "s0", "a0", 5, "published"),
-        "t + k = 5 is beyond the end of the path (T = 4), known ground is assumed.",
+        "fewer than k = 5 steps are left, known ground is assumed.",
     ),
     "published, a successor": (
         ("grid", 0, 0, "up", 1, "published"),
-        "it may lead to 4 at t = 1, where no allowed action is left. It takes k ≥ 7.",
+        "it may lead to 4 at step 1, where no allowed action is left. It takes k ≥ 7.",
     ),
     "printed, near": (
         ("toy", 0, "s0", "a0", 1, "printed"),
@@ -209,7 +209,7 @@ SENTENCES = {
     ),
     "assured, a successor": (
         ("toy", 0, "s0", "a1", 2, "assured"),
-        "it may lead to 's1' at t = 1, where no allowed action is left. It takes k ≥ 3.",
+        "it may lead to 's1' at step 1, where no allowed action is left. It takes k ≥ 3.",
     ),
     "assured, short enough": (
         ("toy", 0, "s0", "a1", 3, "assured"),
@@ -234,7 +234,7 @@ def test_sentences(toy, grid, asked, message):
 
 
 def test_other_tests_of_influence(grid):
-    # Left from cell 2 at t = 2 overlaps what was observed, but is far from it, and barely moved by it.
+    # Left from cell 2 at step 2 overlaps what was observed, but is far from it, and barely moved by it.
     assert grid.why(2, 2, "left", k=1).nearest == 1
     distance = 0.9 - 0.1 / 3  # of (9/10 to 1) from (9/10 to 6): what one has more than the other
     assert grid.why(2, 2, "left", k=1, influence=tether.tv(distance + 1e-9)).nearest == 1
@@ -275,7 +275,7 @@ def test_a_state_that_was_not_explored_allows_nothing(climb, rule):
     assert not answer.allowed
     assert answer.needed is None
     assert (answer.reason, answer.successor) == ("successor", 3)
-    assert answer.sentence.endswith("it may lead to 3 at t = 1, where no allowed action is left. No k allows it.")
+    assert answer.sentence.endswith("it may lead to 3 at step 1, where no allowed action is left. No k allows it.")
     assert climb.why(2, 2, "up", k=4, rule=rule, **({"uninfluenced": 2} if rule == "assured" else {})).allowed
 
 

@@ -87,6 +87,13 @@ def test_a_dataset_is_learned_from_as_it_is():
     assert tether.learn(SimpleNamespace(episodes=[one])).n_states == 3
 
 
+def test_audits_take_a_dataset():
+    data = Minari(*(episode([0, 1, 8 + i % 2], [0, i % 2], [0, i % 2], True) for i in range(4)))
+    mdp = tether.learn(data, prior=0)
+    tables = [tether.audit(mdp, log, k=1, m=1, certify=False).table for log in (data, tether.io.from_dataset(data))]
+    assert tables[0].equals(tables[1])
+
+
 def test_observations_of_several_parts():
     one = episode({"b": np.array([0, 1]), "a": np.array([[5.0], [6.0]])}, np.array([0]), [1.0], True)
     assert tether.io.from_dataset(Minari(one))[0].states == ((5, 0), (6, 1))

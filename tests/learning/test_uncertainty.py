@@ -96,15 +96,15 @@ def test_a_plan_in_sentences():
     assert str(a_plan()).splitlines() == [
         "The plan is worth 10; in 90 % of 1,001 models that the log leaves possible, 0.5 to 9.5.",
         "It is worth more than what was done (4) in 60 % of them.",
-        "At t = 3 'treat' instead of '<wait>': the best plan of each model does the same there in over 99 % of them.",
-        "At t = 4 'b' instead of 'a': the best plan of each model does the same there in 50 % of them.",
+        "At step 3 'treat' instead of '<wait>': the best plan of each model does the same there in over 99 % of them.",
+        "At step 4 'b' instead of 'a': the best plan of each model does the same there in 50 % of them.",
     ]
     assert repr(a_plan()) == (
         "<PlanUncertainty: k = 2, m = 1, value 0.5 … 9.5 (90 %), better than observed with probability 0.599, "
         "1,001 draws>"
     )
     assert "&lt;wait&gt;" in a_plan()._repr_html_()
-    assert a_plan().sentences(str.upper)[2].startswith("At t = 3 TREAT instead of <WAIT>")
+    assert a_plan().sentences(str.upper)[2].startswith("At step 3 TREAT instead of <WAIT>")
 
 
 def test_a_plan_that_gets_lost_says_so():

@@ -329,8 +329,8 @@ def test_a_robust_plan_says_what_to_do_where_only_other_causal_models_lead():
     assert table[1, "o", 1]["probability"] == 1.0
     explanation = plan.explain()
     assert explanation.answer().change[0] == (
-        "Change up to 2 actions: at t = 0 'b' instead of 'a'; "
-        "at t = 1 in 'j', where only other causal models lead, 'y' instead of 'x'."
+        "Change up to 2 actions: at step 0 'b' instead of 'a'; "
+        "at step 1 in 'j', where only other causal models lead, 'y' instead of 'x'."
     )
     assert repr(explanation) == "<Explanation: k = 3, m = 2, 2 of 2 steps change>"
     (one,) = explanation_data(explanation)["elsewhere"]

@@ -68,8 +68,10 @@ def test_the_report(plan, tmp_path):
 
 def test_the_terminal():
     said = words("what-if", "case:ward", "--at", "3=treat")
-    assert said.startswith("At t = 3 treat instead of wait; everything else as observed. It changes 1 of the 4 actions")
-    assert "Dead by t = 4: 74 % instead of certain." in said
+    assert said.startswith(
+        "At step 3 treat instead of wait; everything else as observed. It changes 1 of the 4 actions"
+    )
+    assert "Dead by step 4: 74 % instead of certain; still under way: 26 % instead of 0 %." in said
     assert "0 sick → wait the same 0 0.45 yes" in said
     said = words("explain", "case:ward", "-k", 2)
     assert "k = 2: wherever the plan leads, it could be back on known ground within 2 steps." in said
@@ -113,4 +115,4 @@ def test_the_explorer():
     assert "74 of 100" in meters
     assert "About this patient" in meters
     popover = " ".join(ask(app, "/part/timeline?k=1").text.split()).replace("\N{NO-BREAK SPACE}", " ")
-    assert "of 100 replays 74 end so (dead); the score gains 25.9. With k = 1 allowed: it takes k ≥ 1." in popover
+    assert "74 of 100 replays end in death; the score gains 25.9. With k = 1 allowed: it takes k ≥ 1." in popover

@@ -285,7 +285,7 @@ def test_of_many_steps_those_that_change_are_listed(tmp_path, monkeypatch):
 def test_long_stretches_without_a_change_are_one_line_that_opens(tmp_path):
     plan = PLANS["sepsis"]()
     page = write(plan, tmp_path)
-    line = "t = 5 … 9: what happened: died. Likeliest under the plan: died (42 % to 76 %); +2,000 of the score in all."
+    line = "Step 5 … 9: what happened: died. Likeliest under the plan: died (42 % to 76 %); +2,000 of the score in all."
     assert line in page.parts["Step by step"]
     assert [row[0] for row in page.steps] == [str(t) for t in range(11)]
     # An outcome is called by its name, every time.
@@ -319,7 +319,7 @@ def test_a_learned_model_is_called_learned(tmp_path):
     mdp = mdp.with_objective(final_reward={"well": 1.0})
     plan = tether.counterfactual(mdp, tether.Path(["sick", "dead"], ["wait"])).plan(2, 1)
     page = write(plan, tmp_path, draws=20)
-    assert "The model is learned, from 13 episodes: at t = 0, treat was seen 10 times in that state." in page.text
+    assert "The model is learned, from 13 episodes: at step 0, treat was seen 10 times in that state." in page.text
     assert "Learned from 13 episodes of 13 steps in all." in page.parts["For the analyst"]
     assert "learned from 13 episodes" in page.parts["What this answer cannot know"]
     assert "There is a gain in" not in write(plan, tmp_path, draws=0).text

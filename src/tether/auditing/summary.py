@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.rounding import rounding_of
 from tether.auditing.consistency import Consistency
-from tether.auditing.tables import NO_OUTCOME as UNDER_WAY
+from tether.evaluation.outcomes import UNDER_WAY
 
 __all__ = [
     "Changed",

@@ -51,6 +51,7 @@ from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import NameColumn
 from tether.auditing.answer_arrays import NONE, UNKNOWN, UNRECORDED, VERDICTS, Answers
 from tether.auditing.reviewed import LargestMistakes, mistake_column
+from tether.evaluation.outcomes import UNDER_WAY
 from tether.mdp import MDP
 from tether.model.form import pair_states
 from tether.model.labels import name_text
@@ -59,7 +60,7 @@ from tether.plan.standard import Standard
 
 __all__ = ["NOT_RECORDED", "NO_OUTCOME", "TableMaker", "Tally"]
 
-NO_OUTCOME, NOT_RECORDED = "still under way", "(not recorded)"
+NO_OUTCOME, NOT_RECORDED = UNDER_WAY, "(not recorded)"
 """The names of an end that is no outcome, and of an end that was not recorded."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -34,8 +34,12 @@ class PatientState(NamedTuple):
     vasopressors: bool
     ventilation: bool
 
+    def in_words(self, parts: Iterable[str]) -> str:
+        """Some parts of the state in words."""
+        return describe(self, parts)
+
     def __str__(self) -> str:
-        return describe(self)
+        return describe(self, self._fields)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,6 +8,7 @@ treatment on, is discharge.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import reduce
 from itertools import product
 from typing import Any, NamedTuple
@@ -60,6 +61,9 @@ _STORIES = {
 }
 
 
+_TREATMENTS = ("antibiotics", "vasopressors", "ventilation")
+
+
 class SepsisState(NamedTuple):
     """A patient's vital signs and treatments."""
 
@@ -78,17 +82,23 @@ class SepsisState(NamedTuple):
         signs = (self.heart_rate, self.systolic_bp, self.oxygen, self.glucose)
         return sum(sign != "normal" for sign in signs)
 
+    def in_words(self, parts: Iterable[str]) -> str:
+        """Some parts of the state in words."""
+        return describe(self, parts)
+
     def __str__(self) -> str:
-        return describe(self, ", diabetic" if self.diabetic else "")
+        return describe(self, self._fields)
 
 
-def describe(state: Any, more: str = "") -> str:
-    """Vital signs and treatments of a state in words."""
-    on = [name for name in ("antibiotics", "vasopressors", "ventilation") if getattr(state, name)]
-    return (
-        f"heart rate {state.heart_rate}, bp {state.systolic_bp}, oxygen {state.oxygen}, glucose {state.glucose}"
-        f"{more}; on {', '.join(on) or 'nothing'}"
-    )
+def describe(state: Any, parts: Iterable[str]) -> str:
+    """Vital signs and treatments of a state in words: some parts of it, and of the treatments all or none."""
+    signs = {"heart_rate": "heart rate", "systolic_bp": "bp", "oxygen": "oxygen", "glucose": "glucose"}
+    wanted = set(parts)
+    said = [f"{words} {getattr(state, part)}" for part, words in signs.items() if part in wanted]
+    said += ["diabetic"] if "diabetic" in wanted and state.diabetic else []
+    on = [name for name in _TREATMENTS if getattr(state, name)]
+    treated = [f"on {', '.join(on) or 'nothing'}"] if wanted & set(_TREATMENTS) else []
+    return "; ".join([", ".join(said)] * bool(said) + treated)
 
 
 def sepsis() -> Case:

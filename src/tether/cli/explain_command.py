@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from tether.explanation.explain import Explanation
     from tether.explanation.sentences import Answer
+    from tether.explanation.verdicts import Verdicts
     from tether.objects.plan_object import Plan
     from tether.plan.plan_record import PlanRecord
 
@@ -160,7 +161,7 @@ def print_explanation(explanation: Explanation, episode: Episode, suggested: boo
     nouns = spoken()
     first = explanation.verdicts(episode.name, nouns)
     put(f"{episode.title(nouns.episode)} · {first.ended}", first.foreseen, first.hindsight, "")
-    put(*with_headings(explanation.answer(episode.name)), "")
+    put(*with_headings(explanation.answer(episode.name), first), "")
     put(*_settings(explanation.plan, episode, suggested), "")
     luck = left_to_chance(explanation.plan.asked, explanation.plan.chain)
     put(steps_table(explanation.steps, luck=luck, name=episode.name, noun="t" if nouns.step == "step" else nouns.step))
@@ -170,21 +171,17 @@ def print_explanation(explanation: Explanation, episode: Episode, suggested: boo
         put("", *explanation.uncertainty.changes_in_words(episode.name))
 
 
-def with_headings(answer: Answer) -> list[str | Text]:
+def with_headings(answer: Answer, verdicts: Verdicts) -> list[str | Text]:
     """All sentences of an answer; on a terminal under three bold headings, which a pipe does not need."""
     from rich.console import Console
     from rich.text import Text
 
     if not Console().is_terminal:
         return [*answer.sentences()]
-    parts: dict[str, tuple[str, ...]] = {
-        "Mistake or luck?": (*answer.mistake, *answer.change, *answer.follows),
-        f"About this {spoken().episode}?": answer.episode,
-        "How sure?": answer.sure,
-    }
+    parts = ((*answer.mistake, *answer.change, *answer.follows), answer.episode, answer.sure)
     lines: list[str | Text] = [*answer.first]
-    for head, said in parts.items():
-        lines += [Text(head, "bold"), *said] if said else []
+    for verdict, said in zip(verdicts, parts, strict=True):
+        lines += [Text(f"{verdict.question} {verdict.word}", "bold"), *said]
     return lines
 
 

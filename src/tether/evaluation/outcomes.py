@@ -16,7 +16,18 @@ from tether.model.labels import name_text
 from tether.model.model_record import ModelRecord
 from tether.observation.changes import nothing_to_change
 
-__all__ = ["Outcome", "absorbing", "outcome_chances", "outcome_classes", "outcome_of", "outcome_probabilities"]
+__all__ = [
+    "UNDER_WAY",
+    "Outcome",
+    "absorbing",
+    "outcome_chances",
+    "outcome_classes",
+    "outcome_of",
+    "outcome_probabilities",
+]
+
+UNDER_WAY = "still under way"
+"""What is said of an episode that has no outcome yet."""
 
 _NO_ACTION = -1
 """The index of an action that no state has."""
@@ -58,6 +69,26 @@ def outcome_of(mdp: ModelRecord, state: int) -> Outcome | None:
 def outcome_probabilities(mdp: ModelRecord, states: Ints, probability: Floats) -> dict[str, float]:
     """The probability of each label, and of each absorbing state without a label, from a distribution over states."""
     return {name: float(chance[0]) for name, chance in outcome_chances(mdp, states, probability[None]).items()}
+
+
+def every_end(mdp: ModelRecord, states: Ints, probability: Floats) -> dict[str, float]:
+    """`outcome_probabilities`, and the probability of none of them, so that disjoint outcomes add up to 1.
+
+    Empty for a model without outcomes.
+
+    Examples
+    --------
+    >>> import tether
+    >>> grid = tether.cases.grid_world()
+    >>> plan = tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=1)
+    >>> {name: round(chance, 2) for name, chance in every_end(grid.mdp, *plan.evaluate().ends).items()}
+    {'goal': 0.0, 'danger': 0.07, 'still under way': 0.93}
+    """
+    found = outcome_probabilities(mdp, states, probability)
+    if found:
+        names, code = outcome_classes(mdp, states)
+        found[UNDER_WAY] = float(probability[code == names.index("")].sum())
+    return found
 
 
 def outcome_chances(mdp: ModelRecord, states: Ints, probability: Floats) -> dict[str, Floats]:

@@ -87,7 +87,7 @@ class Shares(Tabular):
     >>> case = tether.cases.epidemic()
     >>> shares = tether.counterfactual(case.mdp, case.path).plan(k=7, m=2).shares()
     >>> print(shares)
-    Of the gain of 18.42, 10.11 come from t = 1, 8.309 from t = 2.
+    Of the gain of 18.42, 10.11 come from step 1, 8.309 from step 2.
     """
 
     gain: float
@@ -97,8 +97,8 @@ class Shares(Tabular):
         if not self.steps:
             return "The plan changes nothing: there is no gain to share."
         first, *others = self.steps
-        parts = [f"{number(first.share)} come from t = {first.t}"]
-        parts += [f"{number(one.share)} from t = {one.t}" for one in others]
+        parts = [f"{number(first.share)} come from step {first.t}"]
+        parts += [f"{number(one.share)} from step {one.t}" for one in others]
         return f"Of the gain of {number(self.gain)}, {', '.join(parts)}."
 
     def __repr__(self) -> str:

@@ -10,6 +10,7 @@ from tether._foundation.words import counted, number, percent
 from tether.conditioning.model_sets import IN_SHORT
 from tether.errors import QueryError
 from tether.evaluation.one_change import decided_from
+from tether.explanation.reviewing import outcome_noun
 
 if TYPE_CHECKING:
     from tether.evaluation.outcomes import Outcome
@@ -51,7 +52,7 @@ def _for_the_return(decisions: Decisions, known: list[Decision], name: Callable[
     best = max(known, key=lambda row: row.gain or 0.0)
     if (best.gain or 0.0) > rounding:
         return (
-            f"With hindsight, the decision at t = {best.t} mattered most: {_instead(decisions, best, name)}, and "
+            f"With hindsight, the decision at step {best.t} mattered most: {_instead(decisions, best, name)}, and "
             f"nothing else changed, would have given {_article(value)} of {in_words(best.value or 0.0)} instead of "
             f"{in_words(seen)}.{_KNOWN_THEN[decisions.could_be_known(best)]}"
         )
@@ -60,7 +61,7 @@ def _for_the_return(decisions: Decisions, known: list[Decision], name: Callable[
     if (worst.gain or 0.0) < -rounding:
         return (
             f"No other action, with nothing else changed, would have given a {better} {value}. The decision at "
-            f"t = {worst.t} mattered most: {_instead(decisions, worst, name)} would have given "
+            f"step {worst.t} mattered most: {_instead(decisions, worst, name)} would have given "
             f"{in_words(worst.value or 0.0)} instead of {in_words(seen)}."
         )
     if decisions.objective is not None:
@@ -87,23 +88,26 @@ def _value_in_words(decisions: Decisions) -> Callable[[float], str]:
 def _for_the_outcome(
     decisions: Decisions, outcome: Outcome, known: list[Decision], name: Callable[[Any], str]
 ) -> list[str]:
-    sentences, event = [], name(outcome.name)
+    noun = outcome_noun(outcome.name)
+    sentences, event = [], f"The {noun}" if noun else f"The outcome, {name(outcome.name)},"
     best = max(known, key=lambda row: row.necessity or 0.0, default=None)
     from_when = decided_from(decisions.asked, outcome)
     if best is not None and (best.necessity or 0.0) > ROUNDING:
         chance = best.necessity or 0.0
-        how = "for certain" if chance >= 1 - ROUNDING else f"with a probability of {percent(chance)}"
+        how = "for certain" if chance >= 1 - ROUNDING else f"in {percent(chance).removesuffix(' %')} of 100 replays"
         then = _expected_then(decisions, best)
         sentences.append(
-            f"The outcome, {event}, could best have been averted at t = {best.t}: {name(best.action)}, and nothing "
+            f"{event} could best have been averted at step {best.t}: {name(best.action)}, and nothing "
             f"else changed, would have averted it {how}{_over_models(decisions, best)}.{then}"
         )
     elif from_when > 0 and known:
-        sentences.append(f"No other action, with nothing else changed, could have averted the outcome, {event}.")
+        sentences.append(
+            f"No other action, with nothing else changed, could have averted {event[0].lower()}{event[1:]}."
+        )
     if from_when < decisions.cf.T:
         nothing = "nothing done could have changed the outcome"
-        whole = "Nothing done in the whole episode could have changed the outcome."
-        sentences.append(f"From the observed state at t = {from_when} on, {nothing}." if from_when else whole)
+        whole = "Nothing done at any step could have changed the outcome."
+        sentences.append(f"From the observed state at step {from_when} on, {nothing}." if from_when else whole)
     return sentences
 
 

@@ -121,7 +121,7 @@ class Decisions(Tabular):
     >>> decisions
     <Decisions: 10 steps, 80 actions, outcome 'died'>
     >>> print(decisions.sentences(str)[-1])
-    From the observed state at t = 3 on, nothing done could have changed the outcome.
+    From the observed state at step 3 on, nothing done could have changed the outcome.
     """
 
     cf: CounterfactualRecord

@@ -186,7 +186,7 @@ def learned_sentences(explanation: Explanation, name: Callable[[Any], str]) -> l
     >>> plan = tether.counterfactual(mdp, tether.Path(["sick", "dead"], ["wait"])).plan(k=2, m=1)
     >>> for sentence in learned_sentences(plan.explain(), str):  # doctest: +NORMALIZE_WHITESPACE
     ...     print(sentence)
-    The model is learned, from 13 episodes: at t = 0, treat was seen 10 times in that state.
+    The model is learned, from 13 episodes: at step 0, treat was seen 10 times in that state.
     For anyone in that state, treat this once is worth 0.09954 more than usual practice (90 %: -0.04154 to 0.2406).
     In that state 2 of 10 times treat led to dead, 3 of 3 times wait; 2 of 10 is compatible with 51 %.
     Where it was not chosen, in the other half of the log, such a plan is worth 0.6978 (90 %: 0.3171 to 0.9415); the
@@ -254,11 +254,11 @@ def _ends(one: Evidence, name: Callable[[Any], str]) -> str:
 
 
 def _one(one: Evidence, name: Callable[[Any], str]) -> str:
-    return f"at t = {one.t}, {name(one.action)}"
+    return f"at step {one.t}, {name(one.action)}"
 
 
 def _it(some: list[Evidence], evidence: tuple[Evidence, ...]) -> str:
-    return "it" if len(evidence) == 1 else f"what is done at t = {' and '.join(str(one.t) for one in some)}"
+    return "it" if len(evidence) == 1 else f"what is done at step {' and '.join(str(one.t) for one in some)}"
 
 
 def _times(one: Evidence) -> str:

@@ -74,7 +74,7 @@ class Explanation(Tabular):
     6 decisions were mistakes that could be known at the time; together they cost 35.9.
     The largest: at step 1, 'NIL' instead of 'V_I' cost 15.8 of the expected return.
     Bad luck cost 1.14 more, the largest part at step 2.
-    Change 1 action: at t = 5 'V_I' instead of 'NIL'.
+    Change 1 action: at step 5 'V_I' instead of 'NIL'.
     All of the gain could be foreseen.
     The expected return is -37.11 (at least half of the replays: -37) instead of -38: a gain of 0.8889.
     Of 100 replays, none end worse than what happened, and 89 better.
@@ -268,8 +268,8 @@ class Explanation(Tabular):
         >>> import tether
         >>> patient = tether.cases.sepsis()
         >>> answer = tether.counterfactual(patient.mdp, patient.path).plan(k=9, m=2).explain().answer(str)
-        >>> answer.follows[0]
-        'Died by t = 10: 85 % instead of certain; discharged: 3 % instead of 0 %.'
+        >>> answer.follows[0].partition("; ")[0]
+        'Died by step 10: 85 % instead of certain'
         """
         return answer(self, name)
 

@@ -13,7 +13,7 @@ from tether._foundation.arrow import Tabular
 from tether._foundation.markup import Displayed, html_table
 from tether._foundation.words import percent
 from tether.evaluation.evaluate import Evaluation
-from tether.evaluation.outcomes import absorbing, outcome_classes
+from tether.evaluation.outcomes import UNDER_WAY, absorbing, outcome_classes
 from tether.figures.outcomes_figure import WHO, plot_outcomes
 
 if TYPE_CHECKING:
@@ -108,6 +108,21 @@ class Outcomes(Sequence[OutcomeChance], Tabular):
         """Number of steps."""
         return len(self.plan) - 1
 
+    @property
+    def every_end(self) -> tuple[OutcomeChance, ...]:
+        """The outcomes at the end, and last that there is none yet, so that disjoint outcomes add up to 1.
+
+        Examples
+        --------
+        >>> import tether
+        >>> grid = tether.cases.grid_world()
+        >>> outcomes = tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=2).explain().outcomes
+        >>> [(one.name, round(one.plan, 2)) for one in outcomes.every_end]
+        [('goal', 0.0), ('danger', 0.02), ('still under way', 0.98)]
+        """
+        none = (float(course[-1, -1]) for course in (self.observed, self.plan, self.optimal))
+        return (*self.end, OutcomeChance(UNDER_WAY, *none)) if self.end else ()
+
     def to_arrow(self) -> pyarrow.Table:
         """One row per time and class: t, outcome (null: none of them), and the probabilities observed, plan, optimal.
 
@@ -141,8 +156,8 @@ class Outcomes(Sequence[OutcomeChance], Tabular):
         return f"<Outcomes: {text or 'none'}>"
 
     def _repr_html_(self) -> str:
-        head = (f"at t = {self.T}", "what happened", "the plan", "best for anyone")
-        return html_table(head, [(one.name, *(percent(getattr(one, who)) for who in WHO)) for one in self.end])
+        head = (f"at step {self.T}", "what happened", "the plan", "the model's usual advice")
+        return html_table(head, [(one.name, *(percent(getattr(one, who)) for who in WHO)) for one in self.every_end])
 
 
 def outcomes_of(by_whom: Mapping[str, Evaluation]) -> Outcomes:

@@ -17,6 +17,7 @@ from tether._foundation.arrays import Flags, Floats
 from tether._foundation.markup import Displayed
 from tether._foundation.rounding import ROUNDING
 from tether._foundation.words import number, percent
+from tether.evaluation.outcomes import UNDER_WAY
 from tether.explanation.about_episode import RARE, known_tailoring
 from tether.explanation.outcome_chances import goes_on
 from tether.model.labels import Side
@@ -24,13 +25,10 @@ from tether.model.labels import Side
 if TYPE_CHECKING:
     from tether.explanation.explain import Explanation
 
-__all__ = ["TIED", "UNDER_WAY", "Ending", "Replay", "Stretch", "of_hundred", "replay_of"]
+__all__ = ["TIED", "Ending", "Replay", "Stretch", "of_hundred", "replay_of"]
 
 TIED = 0.1
 """A step is tied to the episode if the observation moves at least this part of its probability."""
-
-UNDER_WAY = "still under way"
-"""What is said of an episode that has no outcome yet."""
 
 
 @dataclass(frozen=True, slots=True)

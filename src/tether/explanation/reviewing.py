@@ -14,7 +14,7 @@ from tether.explanation.state_words import acting
 if TYPE_CHECKING:
     from tether.explanation.mistakes import Review, ReviewedStep
 
-__all__ = ["outcome_noun", "review_headline", "review_sentences", "review_verdict", "review_word"]
+__all__ = ["ending", "outcome_noun", "review_headline", "review_sentences", "review_verdict", "review_word"]
 
 Name = Callable[[Any], str]
 """Turns a state or an action into text."""
@@ -70,6 +70,16 @@ def outcome_noun(outcome: str) -> str | None:
     ('death', None)
     """
     return _NOUNS.get(outcome.lower())
+
+
+def ending(outcome: str) -> str:
+    """How an episode ends, after "replays end".
+
+    >>> ending("died"), ending("goal")
+    ('in death', 'so (goal)')
+    """
+    noun = outcome_noun(outcome)
+    return f"in {noun}" if noun else f"so ({outcome})"
 
 
 def review_headline(found: Review) -> str:

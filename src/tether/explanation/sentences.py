@@ -20,7 +20,7 @@ from tether._foundation.markup import Displayed
 from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import average, counted, number, percent
 from tether.evaluation.evaluate import evaluate_policy
-from tether.evaluation.outcomes import absorbing
+from tether.evaluation.outcomes import UNDER_WAY, absorbing, every_end
 from tether.evaluation.ranges import best_case
 from tether.evaluation.return_distribution import middle_half, of_half
 from tether.explanation.about_episode import RARE, influenced_steps, known_tailoring, left_to_chance, strength
@@ -67,7 +67,7 @@ Name = Callable[[Any], str]
 _LISTED = 12
 """How many changes a sentence lists; the others are counted."""
 
-_STATE = 100
+_STATE = 24
 """The longest name of a state that is written in a sentence, in characters."""
 
 
@@ -96,7 +96,7 @@ class Answer(Displayed):
     >>> grid = tether.cases.grid_world()
     >>> answer = tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=1).explain().answer(str)
     >>> answer.change[:2]
-    ('Change 1 action: at t = 2 right instead of down.', 'All of the gain could be foreseen.')
+    ('Change 1 action: at step 2 right instead of down.', 'All of the gain could be foreseen.')
     """
 
     first: tuple[str, ...]
@@ -173,8 +173,8 @@ def simple_alternatives(explanation: Explanation, name: Name) -> list[str]:
     >>> case = tether.cases.epidemic()
     >>> cf = tether.counterfactual(case.mdp, case.path)
     >>> for sentence in simple_alternatives(cf.plan(k=7, m=4).explain(), str):
-    ...     print(sentence)
-    A fixed sequence has 76 % of the gain, whatever the state: at t = 1 V_I, at t = 2 V_I, at t = 3 V_S, at t = 4 V_S.
+    ...     print(sentence[:88])
+    A fixed sequence has 76 % of the gain, whatever the state: at step 1 V_I, at step 2 V_I,
     2 other fixed sequences come within 5 % of its gain.
     >>> simple_alternatives(cf.plan(k=3, m=1).explain(), str)  # the plan is a fixed sequence, and no other comes close
     []
@@ -190,7 +190,7 @@ def simple_alternatives(explanation: Explanation, name: Name) -> list[str]:
         of = "its"
         if found.gain <= rounding_of(plan.observed_value):
             return ["No fixed sequence of actions gains anything: what helps depends on the state."]
-        listed = ", ".join(f"at t = {t} {name(action)}" for t, action in found.changes.items())
+        listed = ", ".join(f"at step {t} {name(action)}" for t, action in found.changes.items())
         well = "does as well" if found.is_as_good else f"has {percent(found.gain / plan.gain)} of the gain"
         said.append(f"A fixed sequence {well}, whatever the state: {listed}.")
     if found.near_equal:
@@ -251,7 +251,7 @@ def what_to_change(explanation: Explanation, name: Name) -> str:
 
 
 def changes(explanation: Explanation, name: Name, most: int = _LISTED) -> list[str]:
-    """Each change, ``at t = 5 V_I instead of NIL``; the rare ones, and those beyond ``most``, are only counted."""
+    """Each change, ``at step 5 V_I instead of NIL``; the rare ones, and those beyond ``most``, are only counted."""
     usual = [step for step in explanation.changes if step.changed >= RARE] or list(explanation.changes)
     listed = []
     for step in usual[:most]:
@@ -259,13 +259,13 @@ def changes(explanation: Explanation, name: Name, most: int = _LISTED) -> list[s
         does = acting(step.instead, name)
         where = _where(explanation, step, name)
         if step.ended:  # nothing was done then: nothing is replaced
-            listed.append(f"at t = {step.t}, if it goes on, {does}{share}")
+            listed.append(f"at step {step.t}, if it goes on, {does}{share}")
             continue
-        listed.append(f"at t = {step.t} {where}{does} instead of {name(step.observed_action)}{share}")
+        listed.append(f"at step {step.t} {where}{does} instead of {name(step.observed_action)}{share}")
     left = len(explanation.changes) - len(listed)
     if left:
         rarely = "more rarely " if left == len(explanation.changes) - len(usual) else ""
-        listed.append(f"and {rarely}at {counted(left, 'other time')}")
+        listed.append(f"and {rarely}at {counted(left, 'other step')}")
     shown = explanation.elsewhere[: max(1, most - len(listed))]
     listed += [_elsewhere(explanation, one, name) for one in shown]
     left = len(explanation.elsewhere) - len(shown)
@@ -283,7 +283,7 @@ def _elsewhere(explanation: Explanation, one: ElsewhereChange, name: Name) -> st
             when += f" after {counted(one.uninfluenced, 'step')} off known ground"
     does, instead = acting(one.action, name), acting(one.observed_action, name)
     return (
-        f"at t = {one.t} in {name(one.state)}{when}, where only other causal models lead, {does} instead of {instead}"
+        f"at step {one.t} in {name(one.state)}{when}, where only other causal models lead, {does} instead of {instead}"
     )
 
 
@@ -384,23 +384,23 @@ def outcomes_in_words(cf: CounterfactualRecord, outlook: Evaluation) -> list[str
     >>> import tether
     >>> grid = tether.cases.grid_world()
     >>> cf = tether.counterfactual(grid.mdp, grid.path)
-    >>> outcomes_in_words(cf, cf.evaluate("optimal"))
-    ['Danger by t = 11: under 1 % instead of certain; goal: 99 % instead of 0 %.']
+    >>> print(*outcomes_in_words(cf, cf.plan(k=6, m=1).evaluate()))
+    Danger by step 11: 7 % instead of certain; goal: under 1 % instead of 0 %; still under way: 93 % instead of 0 %.
     """
     if goes_on(cf, outlook):
         return []
-    seen, now = evaluate_policy(cf, "observed").outcomes(), outlook.outcomes()
+    seen, now = (every_end(cf.mdp, *one.ends) for one in (evaluate_policy(cf, "observed"), outlook))
     compared = []
-    for name in sorted(dict.fromkeys([*seen, *now]), key=lambda one: -seen.get(one, 0.0)):  # first what happened
+    for name in sorted(dict.fromkeys([*seen, *now]), key=lambda one: (one == UNDER_WAY, -seen.get(one, 0.0))):
         before, after = seen.get(name, 0.0), now.get(name, 0.0)
         if max(before, after) > ROUNDING:
             compared.append((name, _compared(before, after)))
-    if not compared:
+    if [name for name, _ in compared] in ([], [UNDER_WAY]):
         return []
     (first, comparison), others = compared[0], compared[1:]
     # "by": an absorbing state at T was reached at some time up to T. "at": otherwise only the last state is known.
-    when = "by" if all(_stays(cf, name) for name, _ in compared) else "at"
-    parts = [f"{first_letter(first)} {when} t = {cf.T}: {comparison}"]
+    when = "by" if all(_stays(cf, name) for name, _ in compared if name != UNDER_WAY) else "at"
+    parts = [f"{first_letter(first)} {when} step {cf.T}: {comparison}"]
     return ["; ".join([*parts, *(f"{name}: {one}" for name, one in others)]) + "."]
 
 

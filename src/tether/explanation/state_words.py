@@ -67,8 +67,8 @@ def differences(label: Any, reference: Any) -> str:
     parts = getattr(label, "_fields", ())
     if not parts or getattr(reference, "_fields", ()) != parts:
         return shown(label)
-    pairs = zip(parts, label, reference, strict=True)
-    return shown(in_parts((part, value) for part, value, other in pairs if value != other))
+    other = {part: value for part, value, then in zip(parts, label, reference, strict=True) if value != then}
+    return shown(label.in_words(other) if hasattr(label, "in_words") else in_parts(other.items()))
 
 
 def outcome_name(mdp: ModelRecord, states: Sequence[Any]) -> str | None:

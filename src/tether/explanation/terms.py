@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import counted, number, percent, three_digits
 from tether.conditioning.sampled import SampledGumbelMax
+from tether.evaluation.outcomes import UNDER_WAY
 from tether.evaluation.tailoring import about_plan
 from tether.explanation.about_episode import left_to_chance
 from tether.explanation.outcome_chances import goes_on
@@ -146,7 +147,7 @@ def rule_in_words(rule: Rule, k: int, T: int) -> str:
 def granted(plan: PlanRecord) -> str:
     """From which time on influence is assumed, and where paths end before the episode does."""
     first = max(0, plan.T - plan.k + 1)
-    when = f"From t = {first} on" if first else "At all times"
+    when = f"From step {first} on" if first else "At every step"
     text = f"{when}, where fewer than k = {plan.k} steps are left, known ground is assumed."
     if plan.objective is None:
         return text
@@ -227,13 +228,14 @@ def best_for_anyone_in_words(explanation: Explanation) -> str:
     >>> grid = tether.cases.grid_world()
     >>> sentence = best_for_anyone_in_words(tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=1).explain())
     >>> print(sentence.partition(", would ")[2])
-    have led to: danger: under 1 %; goal: 99 %; an expected return of 548.1.
+    have led to: danger: under 1 %; goal: 99 %; still under way: 1 %; an expected return of 548.1.
     """
     plan = explanation.plan
     if explanation.optimal.changed is not None and not explanation.optimal.changed.any():
         return "The model's usual advice, ignoring this episode, is what was done."
-    ended = () if goes_on(plan.cf, explanation.outlook) else explanation.outcomes
-    ends = sorted((one for one in ended if one.optimal > 1e-9), key=lambda one: -one.observed)
+    ended = () if goes_on(plan.cf, explanation.outlook) else explanation.outcomes.every_end
+    order = sorted(ended, key=lambda one: (one.name == UNDER_WAY, -one.observed))
+    ends = [one for one in order if one.optimal > 1e-9]
     parts = [f"{one.name}: {percent(one.optimal)}" for one in ends]
     value = number(explanation.optimal.value)
     if plan.objective is None:

@@ -20,7 +20,7 @@ from tether.evaluation.tailoring import about_plan
 from tether.explanation.about_episode import RARE, left_to_chance, strength
 from tether.explanation.evidence import learned_sentences
 from tether.explanation.replay import Replay, of_hundred
-from tether.explanation.reviewing import outcome_noun, review_verdict, review_word
+from tether.explanation.reviewing import ending, review_verdict, review_word
 from tether.explanation.sentences import disagreeing
 from tether.explanation.state_words import acting
 
@@ -192,8 +192,7 @@ def hindsight_in_words(explanation: Explanation, replay: Replay) -> str:
         if happened.side == "good":
             return f"With hindsight: a higher expected score, but only {of_hundred(left)} of 100 replays end so well."
         much = "a little, " if 1 - left < _LITTLE else "in part, " if 1 - left < _MUCH else "yes, "
-        noun = outcome_noun(happened.name)
-        end = f"in {noun}" if noun else f"so ({happened.name})"
+        end = ending(happened.name)
         still = f"{of_hundred(left)} of 100 replays still end {end}" if left > ROUNDING else f"no replay ends {end}"
         return f"With hindsight: {much}{still}."
     if plan.objective is not None:

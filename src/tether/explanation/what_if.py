@@ -145,7 +145,7 @@ class WhatIf:
         >>> import tether
         >>> case = tether.cases.epidemic()
         >>> print(tether.counterfactual(case.mdp, case.path).what_if({5: "V_I"}).sentences()[0])
-        At t = 5 'V_I' instead of 'NIL'; everything else as observed.
+        At step 5 'V_I' instead of 'NIL'; everything else as observed.
         """
         follows = policy_sentences(self.cf, self.outlook, self.steps, self.observed_value, self.objective)
         return [self._choices(name), *follows, self._tether()]
@@ -154,12 +154,12 @@ class WhatIf:
         actions, cf = self.cf.mdp.actions, self.cf
         best = self.policy.best_from
         parts = [
-            f"at t = {t} {name(actions[a])} instead of {name(cf.path.actions[t])}"
+            f"at step {t} {name(actions[a])} instead of {name(cf.path.actions[t])}"
             for t, a in self.policy.actions.items()
             if (best is None or t < best) and actions[a] != cf.path.actions[t]
         ]
         if best is not None:
-            parts.append(f"from t = {best} on the best actions, without a tether and with any number of changes")
+            parts.append(f"from step {best} on the best actions, without a tether and with any number of changes")
         if not parts:
             return "Everything as observed."
         listed = "; ".join(parts)

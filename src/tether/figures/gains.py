@@ -8,7 +8,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether.errors import QueryError
-from tether.figures.style import BLUE, GREY, VERMILLION, axes, number_axis, styled
+from tether.figures.style import BAD, BLUE, GREY, axes, number_axis, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,7 +46,7 @@ def plot_gains(gains: Any, ax: Axes | None = None) -> Axes:
     counts, _ = np.histogram(some, edges)
     with styled():
         ax = axes(ax)
-        colours = [VERMILLION if high <= 0 else BLUE for high in edges[1:]]
+        colours = [BAD if high <= 0 else BLUE for high in edges[1:]]
         ax.bar(edges[:-1], counts, np.diff(edges), align="edge", color=colours, edgecolor="white", linewidth=0.5)
         number_axis(ax.xaxis)
         number_axis(ax.yaxis, whole=True)

@@ -12,7 +12,7 @@ from tether._foundation.arrays import Floats, Ints
 from tether.figures.layered import arrange_layers
 from tether.figures.own_figure import new_figure
 from tether.figures.step_edges import Step
-from tether.figures.style import BLACK, GREY, SMALL, VERMILLION, axes, figure_of, styled, text_width, write_name
+from tether.figures.style import BLACK, BLUE, GREY, SMALL, axes, figure_of, styled, text_width, write_name
 from tether.influence.classes import CLASSES
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _nodes(
             ax.add_patch(patch)
             if ringed[t][i]:
                 ring = _shape(geometry, x, y, 0.09)
-                ring.set(fill=False, edgecolor=VERMILLION, linewidth=1.6, zorder=3)
+                ring.set(fill=False, edgecolor=BLUE, linewidth=1.6, zorder=3)
                 ring.set_gid("ring")
                 ax.add_artist(ring)
             how: dict[str, Any] = {"ha": "center", "va": "center_baseline", "fontsize": 9, "color": _TEXTS[code]}
@@ -277,7 +277,7 @@ def _legend(ax: Axes, steps: Sequence[Step], rings: bool, columns: int) -> None:
         for i, name in enumerate(CLASSES)
     ]
     if rings:
-        how: dict[str, Any] = {"facecolor": "none", "edgecolor": VERMILLION, "linewidth": 1.6}
+        how: dict[str, Any] = {"facecolor": "none", "edgecolor": BLUE, "linewidth": 1.6}
         handles.append(ax.scatter([], [], s=75, label="the plan can be here", **how))
     kinds = {step.kind for step in steps}
     handles += [Line2D([], [], label=_MEANING[kind], **line) for kind, line in _LINES.items() if kind in kinds]

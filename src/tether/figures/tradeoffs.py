@@ -15,8 +15,8 @@ from tether.figures.style import (
     BLUE,
     GREEN,
     GREY,
+    PURPLE,
     TETHER,
-    VERMILLION,
     axes,
     explain_with,
     look,
@@ -35,7 +35,7 @@ __all__ = ["plot_lines", "plot_lost"]
 def plot_lost(
     table: DrawnSweep, m: int, ax: Axes | None = None, *, suggested: int | None = None, chosen: int | None = None
 ) -> Axes:
-    """The value at each k, and what it loses against no tether at all (the axis on the right).
+    """The value at each k, and what it loses against no tether at all (the grey area).
 
     Parameters
     ----------
@@ -80,18 +80,7 @@ def plot_lost(
         steps_axis(ax, int(ks[0]), int(ks[-1]))
         ax.set_xlabel(TETHER)
         ax.set_ylabel("expected return" if table.objective is None else "probability")
-
-        def loss(value: Any) -> Any:
-            return sign * (free - value)
-
-        def value_of(loss: Any) -> Any:
-            return free - sign * loss
-
         number_axis(ax.yaxis)
-        other = ax.secondary_yaxis("right", functions=(loss, value_of))
-        number_axis(other.yaxis)
-        other.set_ylabel("lost against no tether")
-        other.tick_params(labelsize=8)
         explain_with(ax, [step, top, seen, gap, *ringed])
     return ax
 
@@ -99,7 +88,7 @@ def plot_lost(
 def _suggest(ax: Axes, k: int, value: float, lost: float) -> list[Line2D]:
     """Ring the suggested k; the legend says what it gives."""
     text = f"k = {k}: value {value:.4g}, {lost:.4g} lost".replace("-", "\N{MINUS SIGN}")
-    return ax.plot([k], [value], color=VERMILLION, label=text, **_mark(10, "o"))
+    return ax.plot([k], [value], color=BLUE, label=text, **_mark(10, "o"))
 
 
 def _mark(size: float, marker: str) -> dict[str, Any]:
@@ -144,7 +133,7 @@ def plot_lines(
         ax = axes(ax)
         fit_limits(ax, [series], list(levels))
         (line,) = ax.plot(series.x, series.y, color=BLUE, marker="o", label=label, zorder=3)
-        colours = [VERMILLION, GREEN, BLACK]
+        colours = [PURPLE, GREEN, BLACK]
         lines = [
             ax.axhline(value, color=colours[i % 3], linestyle=look(i + 1).line, linewidth=1.3, label=name)
             for i, (value, name) in enumerate(levels.items())

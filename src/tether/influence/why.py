@@ -60,7 +60,7 @@ class Why:
     >>> answer.path
     ((0, 's0', 'a1'), (1, 's1', 'a0'), (2, 's4', 'a0'))
     >>> print(answer.in_words(str).partition(" away, ")[0])  # labels as they print themselves
-    At t = 0 a1 in state s0 is not allowed for k = 2: the nearest known ground is 3 steps
+    At step 0 a1 in state s0 is not allowed for k = 2: the nearest known ground is 3 steps
     """
 
     t: int
@@ -90,7 +90,7 @@ class Why:
     def in_words(self, name: Callable[[Any], str] = repr) -> str:
         """All this in words; ``name`` turns a name into text."""
         verdict = "is allowed" if self.allowed else "is not allowed"
-        about = f"At t = {self.t} {name(self.action)} in state {name(self.state)} {verdict} for k = {self.k}"
+        about = f"At step {self.t} {name(self.action)} in state {name(self.state)} {verdict} for k = {self.k}"
         return f"{about}: {self.reason_in_words(name)}"
 
     def reason_in_words(self, name: Callable[[Any], str] = repr) -> str:
@@ -98,9 +98,9 @@ class Why:
         if self.reason == "decided":
             return "the objective is decided in this state, and after that no influence is required."
         if self.reason == "end":
-            because = f"t + k = {self.t + self.k} is beyond the end of the path (T = {self.T}), known ground is assumed"
+            because = f"fewer than k = {self.k} steps are left, known ground is assumed"
         elif self.reason == "successor":
-            because = f"it may lead to {name(self.successor)} at t = {self.t + 1}, where no allowed action is left"
+            because = f"it may lead to {name(self.successor)} at step {self.t + 1}, where no allowed action is left"
         elif self.rule == "assured":
             because = _because_of_the_run(self.own, self.k, self.allowed)
         elif self.rule == "definition":
@@ -260,7 +260,7 @@ def _because_of_the_nearest(path: tuple[tuple[int, Any, Any], ...], name: Callab
         return "no path from here ever comes back to known ground"
     if len(path) == 1:
         return "it is known ground itself"
-    way = ", then ".join(f"{name(a)} in {name(s)} at t = {t}" for t, s, a in path)
+    way = ", then ".join(f"{name(a)} in {name(s)} at step {t}" for t, s, a in path)
     return f"the nearest known ground is {counted(len(path), 'step')} away, through {way}"
 
 

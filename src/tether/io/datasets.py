@@ -10,7 +10,7 @@ import numpy as np
 from tether.errors import PathError, Problem, QueryError
 from tether.observation.episodes import Episodes
 
-__all__ = ["ends_of_their_own", "from_dataset", "is_dataset"]
+__all__ = ["ends_of_their_own", "from_dataset", "read_if_dataset"]
 
 
 class _Recorded(NamedTuple):
@@ -61,12 +61,13 @@ def from_dataset(dataset: Any) -> Episodes:
     return Episodes.from_columns(**columns)
 
 
-def is_dataset(given: Any) -> bool:
-    """Whether it looks like a dataset of Minari or d3rlpy, and not like a log."""
+def read_if_dataset(given: Any) -> Any:
+    """The episodes of a dataset of Minari or d3rlpy; anything else as it is."""
     episodes = getattr(given, "episodes", None)
-    return callable(getattr(given, "iterate_episodes", None)) or (
+    is_dataset = callable(getattr(given, "iterate_episodes", None)) or (
         isinstance(episodes, Sequence) and all(hasattr(one, "observations") for one in episodes)
     )
+    return from_dataset(given) if is_dataset else given
 
 
 def _recorded(dataset: Any) -> Iterator[_Recorded]:

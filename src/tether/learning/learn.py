@@ -30,7 +30,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import whole_number
 from tether.errors import ModelError, Problem, QueryError
-from tether.io.datasets import from_dataset, is_dataset
+from tether.io.datasets import read_if_dataset
 from tether.io.logs import read_episodes
 from tether.learning.kinds import Kinds, read_log
 from tether.learning.learned_rewards import Earnings, fill_empty, mean_rewards, pooled_rewards
@@ -174,8 +174,7 @@ def learn(
 def _kinds(episodes: Any, reading: Reading, skip_broken: bool) -> tuple[Kinds, int]:
     """The steps of a log, as they are counted; and how many broken episodes were left out."""
     skipped = 0
-    if is_dataset(episodes):
-        episodes = from_dataset(episodes)
+    episodes = read_if_dataset(episodes)
     if isinstance(episodes, str | os.PathLike):
         episodes, skipped = read_log(episodes, skip_broken, **reading.options)
     elif hasattr(episodes, "__arrow_c_stream__"):

@@ -28,6 +28,7 @@ from tether._foundation.checks import whole_number
 from tether._foundation.markup import Displayed
 from tether._foundation.words import counted, percent
 from tether.errors import Problem, QueryError
+from tether.io.datasets import read_if_dataset
 from tether.io.logs import read_episodes
 from tether.io.names_as_text import text_of
 from tether.learning.learn import learn
@@ -226,6 +227,7 @@ def _opened(episodes: Any, reading: Mapping[str, Any]) -> Episodes:
     unknown = [name for name in reading if name not in (*_LEARNING, *_READING)]
     if unknown:
         raise QueryError(f"learn_types has no argument {unknown[0]!r}")
+    episodes = read_if_dataset(episodes)
     if isinstance(episodes, Episodes):
         return episodes
     how = {name: one for name, one in reading.items() if name in _READING}

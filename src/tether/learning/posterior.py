@@ -212,7 +212,7 @@ def posterior(mdp: ModelRecord, draws: int | None = None, *, rng: Any = 0) -> Po
     >>> print(tether.posterior(mdp, draws=200, rng=1).of(plan))
     The plan is worth 0.5625; in 90 % of 200 models that the log leaves possible, 0 to 0.8754.
     It is worth more than what was done (0) in 94 % of them.
-    At t = 0 'treat' instead of 'wait': the best plan of each model does the same there in 94 % of them.
+    At step 0 'treat' instead of 'wait': the best plan of each model does the same there in 94 % of them.
     """
     if not isinstance(mdp, MDP):
         raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}: tether.posterior(tether.learn(episodes))")

@@ -159,7 +159,7 @@ class PlanUncertainty:
     def changes_in_words(self, name: Callable[[Any], str] = repr) -> list[str]:
         """How firm each change is: how often the best plan of a drawn model makes it too; and what is off the plan."""
         sentences = [
-            f"At t = {one.t} {name(one.action)} instead of {name(one.observed)}: the best plan of each model does the "
+            f"At step {one.t} {name(one.action)} instead of {name(one.observed)}: the best plan of each model does the "
             f"same there in {percent(one.same)} of them."
             for one in self.changes
         ]

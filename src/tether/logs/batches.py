@@ -21,6 +21,7 @@ import pyarrow as pa
 from tether._foundation.arrays import Ints
 from tether._foundation.problems import LIMIT, Source
 from tether.errors import FileError, Problem, QueryError
+from tether.io.datasets import read_if_dataset
 from tether.io.logplaces import LogPlaces
 from tether.io.logs import Sound, read_sound_episodes
 from tether.io.names_as_text import are_whole, find_index, text_of
@@ -319,7 +320,8 @@ def open_log(
     step: Any = None,
     **written: Any,
 ) -> Log:
-    """The log of episodes, a list of paths, a file, a directory of Parquet files, or a dataframe."""
+    """The log of episodes, a list of paths, a dataset, a file, a directory of Parquet files, or a dataframe."""
+    episodes = read_if_dataset(episodes)
     reading = {"columns": columns, "time": time, "step": step, **written}
     if isinstance(episodes, Episodes | list | tuple) or _are_paths(episodes):
         given = [name for name, value in reading.items() if value]

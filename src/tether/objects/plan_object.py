@@ -382,7 +382,7 @@ class Plan(Shown, PlanRecord):
         >>> import tether
         >>> patient = tether.cases.sepsis()
         >>> print(tether.counterfactual(patient.mdp, patient.path).plan(k=8, m=2).shares())
-        Of the gain of 2,868, 2,569 come from t = 2, 299.1 from t = 3.
+        Of the gain of 2,868, 2,569 come from step 2, 299.1 from step 3.
         """
         from tether.evaluation.shares import shares
 

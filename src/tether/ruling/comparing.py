@@ -19,9 +19,8 @@ from tether._foundation.arrow import Tabular
 from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.words import counted, percent, shown, three_digits
 from tether.errors import Problem, QueryError
-from tether.evaluation.outcomes import outcome_classes
+from tether.evaluation.outcomes import UNDER_WAY, outcome_classes
 from tether.evaluation.review import horizons, review_batch
-from tether.explanation.replay import UNDER_WAY
 from tether.io.names_as_text import text_of
 from tether.logs.batches import Log
 from tether.logs.extra_columns import extras_of

@@ -77,7 +77,6 @@ def parts() -> dict[str, Part]:
         "sure": Part("sure", answer_panel.sure),
         "steps": Part("steps", answer_panel.steps),
         "time": Part("time", over_time_panel.over_time_part),
-        "outcomes": Part("outcomes", over_time_panel.outcomes_part, can_wait=True),
         "if": Part("if", if_panel.what_if_part, (*_LIMITS, "if", "vs")),
         "if-time": Part("time", if_panel.if_over_time_part, ("e", "if", *of_episode[1:])),
         "why": Part("why", why_panel.why_part, (*_LIMITS, "t", "state", "action", "q", "if", "vs")),

@@ -51,16 +51,18 @@ def first(asked: Asked) -> dict[str, Any]:
 def sentences(asked: Asked) -> dict[str, Any]:
     """The answer in its parts; how sure it is, is a part of its own, because it takes longer."""
     answer = asked.answer
-    explanation, name = answer.explanation, answer.naming.any
+    explanation, name, nouns = answer.explanation, answer.naming.any, answer.entry.nouns
     many = len(explanation.changes) > _AS_SENTENCE
-    return {
-        "mistake": [*say.disagreeing(explanation), *say.mistake_or_luck(explanation, name)],
-        "change": f"Change {say.how_many(explanation)}:" if many else say.what_to_change(explanation, name),
+    change = f"Change {say.how_many(explanation)}:" if many else say.what_to_change(explanation, name)
+    parts = {
+        "warning": say.disagreeing(explanation),
         "changes": say.changes(explanation, name, _LISTED) if many else [],
         "hindsight": say.in_hindsight(explanation),
         "follows": say.what_follows(explanation),
         "episode": say.about_this_episode(explanation),
     }
+    told = {part: list(map(nouns, some)) for part, some in parts.items()}
+    return {**told, "change": nouns(change), "noun": nouns.episode}
 
 
 def beyond_part(asked: Asked) -> dict[str, Any]:
@@ -141,4 +143,4 @@ def sure(asked: Asked) -> dict[str, Any]:
 def steps(asked: Asked) -> dict[str, Any]:
     """The step-by-step table of the report."""
     answer = asked.answer
-    return {"steps": step_table(answer.explanation, answer.naming.action, answer.entry.nouns.episode)}
+    return {"steps": step_table(answer.explanation, answer.naming.action, answer.entry.nouns)}

@@ -57,7 +57,7 @@ def _cell(
 ) -> dict[str, Any] | None:
     if row is None:
         return None
-    facts = [f"t = {t}, {answer.naming.action_at(a)}"]
+    facts = [f"step {t}, {answer.naming.action_at(a)}"]
     value = "return" if answer.tied.objective is None else "probability"
     if row.is_observed:
         facts.append("this is what was done")

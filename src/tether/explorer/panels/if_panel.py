@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import average, number, percent, strength_in_words
 from tether.conditioning.model_sets import IN_SHORT
 from tether.evaluation.certificate import Certificate
 from tether.evaluation.evaluate import Evaluation, evaluate_policy
+from tether.evaluation.outcomes import every_end
 from tether.evaluation.return_distribution import middle_half
 from tether.evaluation.tailoring import Tailoring
 from tether.explanation.what_if import WhatIf
@@ -59,8 +58,7 @@ def if_over_time_part(asked: Asked) -> dict[str, Any]:
     """What would have followed, over time."""
     answer = asked.answer
     found = answer.question.what_if(asked.view.chosen)
-    gained = np.cumsum([0.0, *(step.gain for step in found.steps[:-1])])
-    return drawings_of(asked, answer, answer.plan, found.outlook, gained, "if")
+    return drawings_of(asked, answer, answer.plan, found.outlook, "if")
 
 
 def _steps(asked: Asked, answer: EpisodeAnswer, found: WhatIf) -> list[dict[str, Any]]:
@@ -129,7 +127,7 @@ def _compared(asked: Asked, answer: EpisodeAnswer, found: WhatIf, other: WhatIf 
         columns.append(("the other what-if", other.outlook, other.needed_k, _certificate(other)))
     observed, T = found.observed_value, answer.cf.T
     value_name = "expected return" if tied.objective is None else f"probability that {tied.objective.in_words}"
-    outcomes = [one.outcomes() for _, one, _, _ in columns]
+    outcomes = [every_end(answer.cf.mdp, *one.ends) for _, one, _, _ in columns]
     rows: list[tuple[str, list[str]]] = [
         (value_name, [number(one.value) for _, one, _, _ in columns]),
         *([("half of the replays", [_half(one) for _, one, _, _ in columns])] if tied.objective is None else []),

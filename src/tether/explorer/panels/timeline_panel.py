@@ -7,6 +7,7 @@ from typing import Any
 from tether._foundation.words import three_digits
 from tether.explanation.decisions import Decision
 from tether.explanation.replay import of_hundred
+from tether.explanation.reviewing import ending
 from tether.explorer.answer_cache import EpisodeAnswer
 from tether.explorer.panels import Asked
 
@@ -55,7 +56,7 @@ def _other(asked: Asked, answer: EpisodeAnswer, row: Decision) -> dict[str, Any]
     if row.gain is None:
         text = "a later action of this episode may then not be available."
     elif row.necessity is not None and found.outcome is not None:
-        text = f"of 100 replays {of_hundred(1 - row.necessity)} end so ({found.outcome}); {_gain(row.gain)}."
+        text = f"{of_hundred(1 - row.necessity)} of 100 replays end {ending(found.outcome)}; {_gain(row.gain)}."
     else:
         text = f"{_gain(row.gain)}."
     allowed = "allowed" if row.needed_k <= k else "not allowed"

@@ -64,6 +64,9 @@ async function load(element) {
     const fragment = new DOMParser().parseFromString(text, "text/html").body;
     const refocus = focused(element);
     distribute(fragment);
+    const told = [...document.querySelectorAll("[data-part] > .problem")].filter((one) => !element.contains(one));
+    const again = fragment.querySelector(".problem")?.textContent; // what went wrong for all is said once
+    if (told.some((one) => one.textContent === again)) fragment.replaceChildren();
     element.replaceChildren(...fragment.childNodes);
     element.dataset.key = wanted;
     refocus();

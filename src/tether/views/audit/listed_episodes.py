@@ -8,7 +8,7 @@ from tether._foundation.markup import with_minus_signs
 from tether._foundation.words import cut, number, percent
 from tether.auditing.audit_record import AuditRecord
 from tether.auditing.tables import NO_OUTCOME
-from tether.explanation.replay import UNDER_WAY
+from tether.evaluation.outcomes import UNDER_WAY
 from tether.explanation.verdicts import Nouns
 from tether.views.audit.audit_words import is_certified, name_in_words, outcome_in_words
 

@@ -12,10 +12,11 @@ from tether.evaluation.certificate import Certificate
 from tether.evaluation.guarantees import GuaranteesByK
 from tether.figures.series import Series, fit_limits
 from tether.figures.style import (
+    BAD,
     BLACK,
     BLUE,
+    GOOD,
     TETHER,
-    VERMILLION,
     axes,
     axis_number,
     explain_with,
@@ -152,9 +153,9 @@ def plot_tails(probability: Any, value: Any, level: float, ax: Axes | None = Non
         ax.stairs(v, edges, baseline=None, color="#555555", linewidth=1.2, zorder=3)
         lines = []
         for name, low, high, colour in (
-            ("worst part", 0.0, level, VERMILLION),
+            ("worst part", 0.0, level, BAD),
             ("whole row", 0.0, 1.0, BLACK),
-            ("best part", 1.0 - level, 1.0, BLUE),
+            ("best part", 1.0 - level, 1.0, GOOD),
         ):
             mean = _mean_between(p, v, edges, low, high)
             label = f"{name}, mean {axis_number(float(f'{mean:.4g}'))}"
@@ -164,7 +165,7 @@ def plot_tails(probability: Any, value: Any, level: float, ax: Axes | None = Non
         number_axis(ax.yaxis)
         ax.set_xlabel("probability, outcomes in the order of what they are worth")
         ax.set_ylabel("worth of the outcome")
-        ax.axvline(level, color=VERMILLION, linewidth=0.9, linestyle=(0, (4, 2)))
+        ax.axvline(level, color=BAD, linewidth=0.9, linestyle=(0, (4, 2)))
         explain_with(ax, lines)
     return ax
 
@@ -178,4 +179,4 @@ def _mean_between(p: Floats, v: Floats, edges: Floats, low: float, high: float) 
 def _shade(ax: Axes, v: Floats, edges: Floats, level: float, floor: float) -> None:
     """The part of the row that lies below ``level``."""
     inside = np.append(edges[edges < level], level)
-    ax.stairs(v[: inside.size - 1], inside, baseline=floor, fill=True, color=VERMILLION, alpha=0.35, zorder=1)
+    ax.stairs(v[: inside.size - 1], inside, baseline=floor, fill=True, color=BAD, alpha=0.35, zorder=1)

@@ -10,6 +10,7 @@ from tether._foundation.markup import with_minus_signs
 from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import average, cut_apart, number, percent, strength_in_words, three_digits
 from tether.errors import QueryError
+from tether.evaluation.outcomes import UNDER_WAY
 from tether.evaluation.shares import shares
 from tether.explanation import sentences as say
 from tether.explanation.about_episode import left_to_chance
@@ -71,8 +72,8 @@ def numbers_beside(explanation: Explanation) -> list[Beside]:
     """How the episode ends, the return, how much is changed, and the two measures of influence."""
     plan, outlook, optimal = explanation.plan, explanation.outlook, explanation.optimal
     lines = []
-    ends = () if goes_on(plan.cf, outlook) else explanation.outcomes
-    for one in sorted(ends, key=lambda one: -one.observed):  # first what happened
+    ends = () if goes_on(plan.cf, outlook) else explanation.outcomes.every_end
+    for one in sorted(ends, key=lambda one: (one.name == UNDER_WAY, -one.observed)):  # first what happened
         if max(one.observed, one.plan, one.optimal) > ROUNDING:
             lines.append(Beside(say.first_letter(one.name), *map(_chance, (one.observed, one.plan, one.optimal))))
     if plan.objective is None and explanation.changes:
@@ -111,7 +112,7 @@ def decision_steps(decisions: Decisions, action_name: Callable[[Any], str]) -> l
     for first, last in decisions.stretches():
         rows = decisions.at(first)
         if decisions.is_idle(first):
-            when = f"t = {first}" if first == last else f"t = {first} … {last}"
+            when = f"Step {first}" if first == last else f"Step {first} … {last}"
             only = " (only one action is available)" if len(rows) == 1 and first == last else ""
             found.append(DecisionStep(f"{when}: no other action would have changed anything{only}.", (), False))
         else:
@@ -165,7 +166,7 @@ def shares_sentence(plan: PlanRecord) -> str:
 def _line(decisions: Decisions, t: int, rows: tuple[Decision, ...], short: dict[Any, str]) -> str:
     done = next(row for row in rows if row.is_observed)
     others = [row for row in rows if not row.is_observed and row.gain is not None]
-    text = f"t = {t}: {short[done.action]} was done. "
+    text = f"Step {t}: {short[done.action]} was done. "
     if not others:
         return f"{text}Nothing can be said about the others alone."
     best = max(others, key=lambda row: row.gain or 0.0)

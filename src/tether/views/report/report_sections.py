@@ -75,7 +75,7 @@ class Contents:
             "nouns": self.nouns,
             "luck": self._luck(),
             "decisions": self._decisions(),
-            "steps": step_table(self.explanation, self.action_name, self.nouns.episode),
+            "steps": step_table(self.explanation, self.action_name, self.nouns),
             "over_time": self._over_time(),
             "influence": self._influence(),
             "certificate": self._certificate(),

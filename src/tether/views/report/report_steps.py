@@ -16,6 +16,7 @@ from tether._foundation.words import cut_apart, number, percent, three_digits
 from tether.explanation.about_episode import left_to_chance
 from tether.explanation.explain import Explanation
 from tether.explanation.steps import ExplainedStep
+from tether.explanation.verdicts import Nouns
 
 __all__ = ["Cell", "Fold", "StepRow", "StepTable", "step_table"]
 
@@ -38,7 +39,6 @@ _RARE = 0.05
 """Less likely changes than this are not shown beside the action in the likeliest state."""
 
 _HEAD = (
-    "t",
     "What happened",
     "What was done",
     "Plan: likeliest state",
@@ -84,23 +84,23 @@ class StepTable:
     """How many steps there are, if they are so many that the table is folded."""
 
 
-def step_table(explanation: Explanation, action_name: Callable[[Any], str], noun: str = "episode") -> StepTable:
+def step_table(explanation: Explanation, action_name: Callable[[Any], str], nouns: Nouns) -> StepTable:
     """One row per step; how much of it is about this episode, if any step is random."""
     steps = _chosen(explanation)
-    writer = _Writer(explanation, action_name, steps, noun)
+    writer = _Writer(explanation, action_name, steps, nouns)
     befores: list[ExplainedStep | None] = [None, *steps[:-1]]
     rows = [writer.row(step, before) for before, step in zip(befores, steps, strict=True)]
     many = len(explanation.steps) - 1
     folded = many if many > _MANY else 0
-    return StepTable(writer.head, tuple(_folded(steps, rows)), len(explanation.steps) - len(steps), folded)
+    return StepTable(writer.head, tuple(_folded(steps, rows, nouns)), len(explanation.steps) - len(steps), folded)
 
 
-def _folded(steps: Sequence[ExplainedStep], rows: Sequence[StepRow]) -> Iterator[StepRow | Fold]:
+def _folded(steps: Sequence[ExplainedStep], rows: Sequence[StepRow], nouns: Nouns) -> Iterator[StepRow | Fold]:
     """The rows in order, long stretches in which nothing changes as one."""
     for kind, group in groupby(range(len(steps)), key=lambda i: _unchanged(steps, i)):
         places = list(group)
         if kind and len(places) >= _LONG:
-            yield Fold(_line([steps[i] for i in places], kind), tuple(rows[i] for i in places))
+            yield Fold(nouns(_line([steps[i] for i in places], kind)), tuple(rows[i] for i in places))
         else:
             yield from (rows[i] for i in places)
 
@@ -122,7 +122,7 @@ def _unchanged(steps: Sequence[ExplainedStep], i: int) -> tuple[Any, ...]:
 
 
 def _line(steps: Sequence[ExplainedStep], kind: tuple[Any, ...]) -> str:
-    when = f"t = {steps[0].t} … {steps[-1].t}"
+    when = f"Step {steps[0].t} … {steps[-1].t}"
     if kind[0] == "as it was":
         return f"{when}: the plan does what was done, and the same happens again."
     chances = [step.outcome_probability or 0.0 for step in steps]
@@ -145,7 +145,7 @@ class _Writer:
     """Writes rows; knows the text of each state and action, so that no two of them look the same."""
 
     def __init__(
-        self, explanation: Explanation, action_name: Callable[[Any], str], steps: Sequence[ExplainedStep], noun: str
+        self, explanation: Explanation, action_name: Callable[[Any], str], steps: Sequence[ExplainedStep], nouns: Nouns
     ) -> None:
         plan = explanation.plan
         self.T, self.recorded = plan.T, plan.cf.path.last_recorded
@@ -154,7 +154,7 @@ class _Writer:
         goes_on = [step.t for step in explanation.steps if step.observed_outcome is None]
         self.ended = max(goes_on, default=-1) + 1  # from then on nothing was done
         self.luck = left_to_chance(plan.asked, plan.chain)
-        self.head = (*_HEAD, *([f"About this {noun}"] if self.luck else ()))
+        self.head = (nouns.step, *_HEAD, *([f"About this {nouns.episode}"] if self.luck else ()))
         self.states = _short([str(state) for step in steps for state in (step.observed_state, step.state)])
         taken = (name for step in steps for name in (step.observed_action, step.action, step.instead))
         actions = {name: None for name in taken if name is not None}
