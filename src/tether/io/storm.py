@@ -75,10 +75,10 @@ def _from_storm(storm: Any, model: Any, reward_model: str | Literal[False] | Non
         try:
             storm.io.export_to_drn(model, str(file), options=options)
         except TypeError:  # of stormpy's own check of what it is given
-            kind, fix = type(model).__name__.lstrip("_"), "stormpy.build_model makes one of a program"
+            given, fix = type(model).__name__.lstrip("_"), "stormpy.build_model makes one of a program"
             raise QueryError(
                 Problem(
-                    "this is no model to read", value=model, expectation=f"a sparse MDP or DTMC, not {kind}", fix=fix
+                    "this is no model to read", value=model, expectation=f"a sparse MDP or DTMC, not {given}", fix=fix
                 )
             ) from None
         try:
