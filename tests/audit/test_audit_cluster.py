@@ -62,6 +62,7 @@ def test_a_cluster_answers_as_one_process_does(tmp_path, monkeypatch):
             saved, [*some_episodes(), wrong], **options, out=tmp_path / "killed", client=client, progress=kill_one
         )
         assert contents(tmp_path / "killed") == contents(tmp_path / "alone")
+        client.wait_for_workers(2, timeout=60)  # a cluster that is closed while a worker starts may wait for ever
         with pytest.raises(tether.PathError, match="cannot lead to 15"):
             tether.audit(
                 MDP, [*some_episodes()[:2], wrong], **options, out=tmp_path / "strict", client=client, strict=True

@@ -131,6 +131,15 @@ def test_a_function_is_asked_once_for_rows_with_the_same_numbers(grid):
                 assert dict(zip(*found.row(t, state, action), strict=True)) == pytest.approx(expected)
 
 
+def test_an_object_that_is_nearly_a_mechanism_hears_what_it_lacks(grid):
+    class Half:
+        def infer(self, step):
+            return tether.GumbelMax().infer(step)
+
+    with pytest.raises(QueryError, match="Half lacks 'name', 'standard_error' of"):
+        tether.counterfactual(grid.mdp, grid.path, mechanism=Half())
+
+
 @pytest.mark.parametrize(
     ("function", "says"),
     [

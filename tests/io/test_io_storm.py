@@ -139,6 +139,7 @@ def test_every_small_model_passes_through_storm_with_rewards_of_transitions(worl
         return
     made, names = mdp.to_stormpy(), {str(action): action for action in mdp.actions}
     earned, rows = made.reward_models["reward"], {}
+    matrix = earned.transition_rewards if earned.has_transition_rewards else None  # held: its rows point into it
     for state in made.states:
         for action in state.actions:
             choice = made.get_choice_index(state.id, action.id)
@@ -149,8 +150,8 @@ def test_every_small_model_passes_through_storm_with_rewards_of_transitions(worl
         for action in mdp.actions_in(state):
             choice, row = rows.pop((state, action))
             of_transition = {}
-            if earned.has_transition_rewards:
-                of_transition = {e.column: e.value for e in earned.transition_rewards.get_row(choice)}
+            if matrix is not None:
+                of_transition = {e.column: e.value for e in matrix.get_row(choice)}
             reached, chances = mdp.row(state, action)
             assert row == {mdp.states.index(to): chance for to, chance in zip(reached, chances, strict=True)}
             for to in reached:

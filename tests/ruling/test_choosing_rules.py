@@ -36,7 +36,7 @@ def one_effect(seed, n=400, effect=0.6):
 def test_after_the_only_effect_no_further_rule_is_chosen():
     """A second rule is judged by what it adds: together with a good one, a useless one looks good too."""
     first = others = 0
-    for seed in range(n := tries(5, 40)):
+    for seed in range(n := tries(3, 40)):
         mdp, log = one_effect(seed)
         chosen = tether.rules(mdp, log, most=2, seed=seed, bad="dead", workers=1).chosen
         about = [(str(one.rule.condition), one.rule.do) for one in chosen]
@@ -167,3 +167,40 @@ def test_interval_and_probability_of_a_learned_gain(ward):
         assert one.gain_low <= one.gain <= one.gain_high
         inside += one.gain_low <= true[1] - true[0] <= one.gain_high
     assert inside >= 0.7 * n
+
+
+def numbers_of(found):
+    """All that a user reads of rules."""
+    return found.sentences(), found.table.to_pylist()
+
+
+@pytest.mark.filterwarnings("ignore")  # of Dask's own
+def test_stopped_and_on_a_cluster_it_is_the_same(ward, ward_log, tmp_path, monkeypatch):
+    """Rules that were stopped go on where they were; workers of a cluster find what one process finds."""
+    from distributed import Client, LocalCluster
+
+    from tether.logs import batches
+
+    monkeypatch.setattr(batches, "BATCH", 25)
+    log = ward_log[:100]
+
+    def stop(done, rows):
+        if done > rows // 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tether.rules(ward, log, most=2, out=tmp_path / "stopped", workers=1, progress=stop)
+    parts = {
+        one: one.stat().st_mtime_ns for one in tmp_path.glob("stopped/**/*") if one.suffix in (".arrow", ".parquet")
+    }
+    assert parts
+    alone = numbers_of(tether.rules(ward, log, most=2, out=tmp_path / "stopped", workers=1))
+    assert all(one.stat().st_mtime_ns == when for one, when in parts.items())  # nothing was answered twice
+    with (
+        LocalCluster(n_workers=2, processes=False, dashboard_address=None, silence_logs=50) as workers,
+        Client(workers, set_as_default=False) as client,
+    ):
+        shared = numbers_of(tether.rules(ward, log, most=2, out=tmp_path / "shared", client=client))
+    assert (
+        str(shared) == str(alone) == str(numbers_of(tether.rules(ward, log, most=2, out=tmp_path / "alone", workers=1)))
+    )

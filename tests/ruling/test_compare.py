@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from effort import tries
 from wards import HABIT, until_the_end
 
 import tether
@@ -30,6 +31,60 @@ def test_groups_that_differ_only_in_case_mix_do_not_differ(ward):
     assert not any(one.differs for one in found.groups)
     assert found.to_arrow().num_rows == 2
     assert "no difference" in str(found)
+
+
+def test_many_groups_seldom_differ_by_chance(ward):
+    """Of twelve groups with the same practice none is said to differ in about nine of ten logs, not in one of four."""
+    none, n = 0, tries(12, 100)
+    log, rng = rows(ward, (HABIT, HABIT), ("sick", "worse"), n=200), np.random.default_rng(0)
+    for _ in range(n):
+        group = rng.integers(12, size=200)
+        found = tether.compare({**log, "ward": group[log["episode"]].tolist()}, "ward", mdp=ward)
+        none += not any(one.differs for one in found.groups)
+        assert "hold for all 12 groups together" in str(found)
+    assert none >= 0.7 * n
+
+
+def test_the_interval_of_a_difference_is_that_of_welch(ward):
+    """Against SciPy's test of two means with unequal spreads: 0 is left out where its p is below 0.1."""
+    from scipy.stats import ttest_ind
+
+    careless = {**HABIT, "sick": {"wait": 0.9, "treat": 0.1}, "worse": {"wait": 0.8, "treat": 0.2}}
+    seen = set()
+    for seed in range(6):
+        log = rows(ward, (HABIT, careless), ("sick", "sick"), seed=seed, n=40)
+        found, usual = tether.compare(log, "ward", mdp=ward), shares_of(log)
+        beyond, expected = {"A": [], "B": []}, {}
+        for group, states, actions in episodes_of(log):
+            T = len(actions) if states[-1] not in ("well", "dead") else 5
+            earned = sum({"wait": -1, "treat": -3}[did] for did in actions) - 20 * (states[-1] == "dead")
+            expected[T, states[0]] = expected.get((T, states[0])) or ward.evaluate(usual, T, start=states[0]).value
+            beyond[group].append(earned - expected[T, states[0]])
+        p = ttest_ind(beyond["A"], beyond["B"], equal_var=False).pvalue
+        seen.add(found.groups[0].differs)
+        assert found.groups[0].differs == found.groups[1].differs == (p < 0.1)
+    assert seen == {False, True}
+
+
+def episodes_of(log):
+    """The group, the states and the actions of each episode of such a log."""
+    found = {}
+    for episode, state, did, after, group in zip(
+        *(log[name] for name in ("episode", "state", "action", "next_state", "ward")), strict=True
+    ):
+        one = found.setdefault(episode, (group, [state], []))
+        one[1].append(after)
+        one[2].append(did)
+    return list(found.values())
+
+
+def shares_of(log):
+    """Usual practice of the log, counted by hand."""
+    usual = {"well": "wait", "dead": "wait"}
+    for state in ("sick", "worse"):
+        done = [did for here, did in zip(log["state"], log["action"], strict=True) if here == state]
+        usual[state] = {did: done.count(did) / len(done) for did in set(done)}
+    return usual
 
 
 def test_another_practice_is_a_difference(ward):

@@ -18,6 +18,7 @@ from tether.core.batch import COMONOTONE, GUMBEL_MAX, INDEPENDENT, MAXIMAL
 from tether.errors import Problem, QueryError
 from tether.model.form import TOLERANCE, Form, pair_states
 from tether.model.model_record import ModelRecord
+from tether.model.names import name_list
 
 __all__ = ["EXACT", "KINDS", "infer", "make_mechanism"]
 
@@ -47,6 +48,10 @@ def make_mechanism(mechanism: str | Mechanism | RowOf, options: dict[str, Any], 
     if isinstance(mechanism, str):
         return make_mechanism(_by_name(mechanism, options), {}, mdp)
     if not isinstance(mechanism, Mechanism):
+        parts = [name for name in vars(Mechanism) if not name.startswith("_")]
+        lacks = [name for name in parts if not hasattr(mechanism, name)]
+        if hasattr(mechanism, "infer") and not isinstance(mechanism, type):
+            raise QueryError(f"mechanism: {type(mechanism).__name__} lacks {name_list(lacks)} of tether.Mechanism")
         if not callable(mechanism) or isinstance(mechanism, type):
             known = f"a name ({_names()}), a Mechanism, or a function f(p, observed, q) that returns a row"
             raise QueryError(f"mechanism must be {known}, not {mechanism!r}")

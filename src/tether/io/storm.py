@@ -87,7 +87,7 @@ def _of_transitions(model: Any, wanted: str | Literal[False] | None) -> dict[tup
     name = next(iter(some), None) if wanted is None else wanted
     if name not in some or not some[name].has_transition_rewards:
         return {}
-    matrix = some[name].transition_rewards
+    matrix = some[name].transition_rewards  # a copy, held here: its rows point into it
     return {(row, entry.column): entry.value for row in range(matrix.nr_rows) for entry in matrix.get_row(row)}
 
 

@@ -42,15 +42,10 @@ class TypedPlan(TypedPlanRecord, HistoryPlan):
         Examples
         --------
         >>> import tether
-        >>> def ward(dies):
-        ...     rows = [("sick", "wait", "dead", dies), ("sick", "wait", "sick", 1 - dies)]
-        ...     rows += [("sick", "treat", "dead", 0.3), ("sick", "treat", "well", 0.7)]
-        ...     mdp = tether.MDP.from_table(*zip(*rows), terminal=["dead", "well"])
-        ...     return mdp.with_objective(final_reward={"well": 1.0})
-        >>> types = tether.Types({"frail": ward(0.9), "robust": ward(0.1)}, prior={"frail": 0.5, "robust": 0.5})
-        >>> found = tether.counterfactual(types, tether.Path(["sick", "dead"], ["wait"])).plan(m=1).certify()
-        >>> round(found.worst, 3), round(found.best, 3), found.verdict
-        (0.6, 0.8, 'holds')
+        >>> case = tether.cases.hidden_diabetes()
+        >>> found = tether.counterfactual(case.types, case.paths["unclear"]).plan(m=2).certify()
+        >>> round(found.worst, 1), round(found.best, 1), found.verdict
+        (-611.3, 930.0, 'holds')
         """
         from tether.evaluation.typed_certificate import typed_certificate
 
@@ -78,15 +73,10 @@ class TypedPlan(TypedPlanRecord, HistoryPlan):
         Examples
         --------
         >>> import tether
-        >>> def ward(dies):
-        ...     rows = [("sick", "wait", "dead", dies), ("sick", "wait", "sick", 1 - dies)]
-        ...     rows += [("sick", "treat", "dead", 0.3), ("sick", "treat", "well", 0.7)]
-        ...     mdp = tether.MDP.from_table(*zip(*rows), terminal=["dead", "well"])
-        ...     return mdp.with_objective(final_reward={"well": 1.0})
-        >>> types = tether.Types({"frail": ward(0.9), "robust": ward(0.1)}, prior={"frail": 0.5, "robust": 0.5})
-        >>> plan = tether.counterfactual(types, tether.Path(["sick", "dead"], ["wait"])).plan(m=1)
-        >>> print(plan.explain().sentences(str)[2])
-        What happened makes frail 90 % likely; before it was 50 %.
+        >>> case = tether.cases.hidden_diabetes()
+        >>> cf = tether.counterfactual(case.types, case.paths["unclear"])
+        >>> print(cf.plan(m=1).explain().sentences(str)[2])
+        What happened makes not diabetic 57 % likely; before it was 80 %.
         """
         from tether.explanation.typed_explanation import explain_typed
 
@@ -123,15 +113,11 @@ class TypedCounterfactual(TypedRecord, Displayed):
         Examples
         --------
         >>> import tether
-        >>> def ward(dies):
-        ...     rows = [("sick", "wait", "dead", dies), ("sick", "wait", "sick", 1 - dies)]
-        ...     rows += [("sick", "treat", "dead", 0.3), ("sick", "treat", "well", 0.7)]
-        ...     mdp = tether.MDP.from_table(*zip(*rows), terminal=["dead", "well"])
-        ...     return mdp.with_objective(final_reward={"well": 1.0, "sick": 0.5})
-        >>> types = tether.Types({"frail": ward(0.9), "robust": ward(0.1)}, prior={"frail": 0.2, "robust": 0.8})
-        >>> plan = tether.counterfactual(types, tether.Path(["sick", "sick", "dead"], ["wait", "wait"])).plan(m=1)
-        >>> plan.action(["sick"]), plan.exact
-        ('treat', True)
+        >>> case = tether.cases.hidden_diabetes()
+        >>> cf = tether.counterfactual(case.types, case.paths["unclear"])
+        >>> plan = cf.plan(m=1)
+        >>> plan.action(case.paths["unclear"].states[:1]), plan.exact
+        ('ventilation + vasopressors', True)
         """
         return TypedPlan.of(self, k, m, rule, influence, objective, minimise, above)
 

@@ -96,17 +96,12 @@ class TypedPlanRecord:
     Examples
     --------
     >>> import tether
-    >>> def ward(dies):
-    ...     rows = [("sick", "wait", "dead", dies), ("sick", "wait", "sick", 1 - dies)]
-    ...     rows += [("sick", "treat", "dead", 0.3), ("sick", "treat", "well", 0.7)]
-    ...     mdp = tether.MDP.from_table(*zip(*rows), terminal=["dead", "well"])
-    ...     return mdp.with_objective(final_reward={"well": 1.0})
-    >>> types = tether.Types({"frail": ward(0.9), "robust": ward(0.1)}, prior={"frail": 0.5, "robust": 0.5})
-    >>> plan = tether.counterfactual(types, tether.Path(["sick", "dead"], ["wait"])).plan(m=1)
+    >>> case = tether.cases.hidden_diabetes()
+    >>> plan = tether.counterfactual(case.types, case.paths["unclear"]).plan(m=1)
     >>> plan
-    <TypedPlan: k = 2, m = 1: value 0.6286, observed 0>
-    >>> {name: round(value, 3) for name, value in plan.values.items()}
-    {'frail': 0.677, 'robust': 0.189}
+    <TypedPlan: k = 4, m = 1: value -162.6, observed -2,050>
+    >>> {name: round(value, 1) for name, value in plan.values.items()}
+    {'not diabetic': 122.6, 'diabetic': -542.8}
     """
 
     cf: TypedRecord
@@ -211,16 +206,10 @@ class TypedPlanRecord:
         Examples
         --------
         >>> import tether
-        >>> def ward(dies):
-        ...     rows = [("sick", "wait", "dead", dies), ("sick", "wait", "well", 1 - dies)]
-        ...     rows += [("sick", "treat", "dead", 0.4), ("sick", "treat", "well", 0.6)]
-        ...     mdp = tether.MDP.from_table(*zip(*rows), terminal=["dead", "well"])
-        ...     return mdp.with_objective(final_reward={"well": 1.0})
-        >>> models = {"frail": ward(0.6), "fair": ward(0.4), "robust": ward(0.2)}
-        >>> types = tether.Types(models, prior={"frail": 0.2, "fair": 0.3, "robust": 0.5})
-        >>> plan = tether.counterfactual(types, tether.Path(["sick", "dead"], ["wait"])).plan(m=1)
-        >>> plan.prior_intervals["frail"]
-        (0.0, 1.0)
+        >>> case = tether.cases.hidden_diabetes()
+        >>> cf = tether.counterfactual(case.types, case.paths["unclear"])
+        >>> {name: (round(low, 2), round(high, 2)) for name, (low, high) in cf.plan(m=1).prior_intervals.items()}
+        {'not diabetic': (0.0, 1.0), 'diabetic': (0.0, 1.0)}
         """
         prior = self.cf.types.prior(self.cf.path.states[0])
         if not self.exact or max(prior.values()) >= 1.0:
@@ -241,15 +230,10 @@ class TypedPlanRecord:
         Examples
         --------
         >>> import tether
-        >>> def ward(dies):
-        ...     rows = [("sick", "wait", "dead", dies), ("sick", "wait", "well", 1 - dies)]
-        ...     rows += [("sick", "treat", "dead", 0.4), ("sick", "treat", "well", 0.6)]
-        ...     mdp = tether.MDP.from_table(*zip(*rows), terminal=["dead", "well"])
-        ...     return mdp.with_objective(final_reward={"well": 1.0})
-        >>> types = tether.Types({"frail": ward(0.6), "robust": ward(0.2)}, prior={"frail": 0.5, "robust": 0.5})
-        >>> plan = tether.counterfactual(types, tether.Path(["sick", "well"], ["wait"])).plan(m=1)
-        >>> plan.prior_interval
-        (0.0, 1.0)
+        >>> case = tether.cases.hidden_diabetes()
+        >>> cf = tether.counterfactual(case.types, case.paths["unclear"])
+        >>> [round(end, 2) for end in cf.plan(m=1).prior_interval]
+        [0.0, 1.0]
         """
         found = self.prior_intervals
         return next(iter(found.values())) if len(self.cf.types.models) == 2 and found else None
@@ -340,17 +324,13 @@ class TypedSweep(Tabular, Displayed):
     Examples
     --------
     >>> import tether
-    >>> def ward(dies):
-    ...     rows = [("sick", "wait", "dead", dies), ("sick", "wait", "sick", 1 - dies)]
-    ...     rows += [("sick", "treat", "dead", 0.3), ("sick", "treat", "well", 0.7)]
-    ...     mdp = tether.MDP.from_table(*zip(*rows), terminal=["dead", "well"])
-    ...     return mdp.with_objective(final_reward={"well": 1.0})
-    >>> types = tether.Types({"frail": ward(0.9), "robust": ward(0.1)}, prior={"frail": 0.5, "robust": 0.5})
-    >>> print(tether.counterfactual(types, tether.Path(["sick", "sick", "dead"], ["wait", "wait"])).sweep())
+    >>> case = tether.cases.hidden_diabetes()
+    >>> print(tether.counterfactual(case.types, case.paths["unclear"]).sweep(ms=[0, 1, 2]))
      k \ m        0        1        2
-         1        0   0.4333   0.4333
-         2        0     0.83     0.83
-         3        0     0.83     0.83
+         1   -2,050   -2,050   -2,050
+         2   -2,050   -2,050   -2,050
+         3   -2,050   -162.6   -3.309
+         4   -2,050   -162.6   -3.309
     """
 
     ks: tuple[int, ...]

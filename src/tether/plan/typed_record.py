@@ -31,13 +31,10 @@ class TypesOverTime(Mapping[str, Floats], Tabular, Displayed):
     Examples
     --------
     >>> import tether
-    >>> def ward(dies):
-    ...     rows = [("sick", "wait", "dead", dies), ("sick", "wait", "sick", 1 - dies), ("sick", "treat", "well", 1.0)]
-    ...     return tether.MDP.from_table(*zip(*rows), terminal=["dead", "well"])
-    >>> types = tether.Types({"frail": ward(0.9), "robust": ward(0.1)}, prior={"frail": 0.2, "robust": 0.8})
-    >>> shares = tether.counterfactual(types, tether.Path(["sick", "dead"], ["wait"])).posterior_over_time
-    >>> shares["frail"].round(2), shares.plot().get_title("left")
-    (array([0.2 , 0.69]), 'What the episode says of the type: most likely frail (69 %)')
+    >>> case = tether.cases.hidden_diabetes()
+    >>> shares = tether.counterfactual(case.types, case.paths["unclear"]).posterior_over_time
+    >>> shares["diabetic"].round(2), shares.plot().get_title("left")
+    (array([0.2 , 0.43, 0.43, 0.43]), 'What the episode says of the type: most likely not diabetic (57 %)')
     """
 
     def __init__(self, shares: Mapping[str, Floats]) -> None:
@@ -84,12 +81,9 @@ class TypedRecord:
     Examples
     --------
     >>> import tether
-    >>> def ward(dies):
-    ...     rows = [("sick", "wait", "dead", dies), ("sick", "wait", "sick", 1 - dies), ("sick", "treat", "well", 1.0)]
-    ...     return tether.MDP.from_table(*zip(*rows), terminal=["dead", "well"])
-    >>> types = tether.Types({"frail": ward(0.9), "robust": ward(0.1)}, prior={"frail": 0.2, "robust": 0.8})
-    >>> tether.counterfactual(types, tether.Path(["sick", "dead"], ["wait"]))
-    <TypedCounterfactual: 1 step; frail 69 %, robust 31 %>
+    >>> case = tether.cases.hidden_diabetes()
+    >>> tether.counterfactual(case.types, case.paths["unclear"])
+    <TypedCounterfactual: 3 steps; not diabetic 57 %, diabetic 43 %>
     """
 
     types: Types
@@ -157,14 +151,12 @@ class TypedRecord:
         Examples
         --------
         >>> import tether
-        >>> def ward(dies):
-        ...     rows = [("sick", "wait", "dead", dies), ("sick", "wait", "sick", 1 - dies)]
-        ...     rows += [("sick", "treat", "dead", dies / 2), ("sick", "treat", "well", 1 - dies / 2)]
-        ...     return tether.MDP.from_table(*zip(*rows), terminal=["dead", "well"])
-        >>> types = tether.Types({"frail": ward(0.9), "robust": ward(0.1)}, prior={"frail": 0.2, "robust": 0.8})
-        >>> cf = tether.counterfactual(types, tether.Path(["sick", "dead"], ["wait"]))
-        >>> [round(one["frail"], 2) for one in cf.beliefs(tether.Path(["sick", "well"], ["treat"]))]
-        [0.64, 0.13]
+        >>> case = tether.cases.hidden_diabetes()
+        >>> cf = tether.counterfactual(case.types, case.paths["unclear"])
+        >>> first, action = case.paths["unclear"].states[0], "vasopressors"
+        >>> after = cf.row(0, first, action)[0][0]
+        >>> [round(one["diabetic"], 2) for one in cf.beliefs(tether.Path([first, after], [action]))]
+        [0.11, 0.04]
         """
         given, before = self.posterior, self.types.prior(self.path.states[0])
         if history is None:
@@ -191,14 +183,11 @@ class TypedRecord:
         Examples
         --------
         >>> import tether
-        >>> def ward(dies):
-        ...     rows = [("sick", "wait", "dead", dies), ("sick", "wait", "sick", 1 - dies)]
-        ...     rows += [("sick", "treat", "dead", 0.3), ("sick", "treat", "well", 0.7)]
-        ...     return tether.MDP.from_table(*zip(*rows), terminal=["dead", "well"])
-        >>> types = tether.Types({"frail": ward(0.9), "robust": ward(0.1)}, prior={"frail": 0.5, "robust": 0.5})
-        >>> cf = tether.counterfactual(types, tether.Path(["sick", "dead"], ["wait"]))
-        >>> cf.row(0, "sick", "treat")[1].round(2), cf.nominal_row(0, "sick", "treat")[1].round(2)
-        (array([0.37, 0.63]), array([0.3, 0.7]))
+        >>> case = tether.cases.hidden_diabetes()
+        >>> cf = tether.counterfactual(case.types, case.paths["unclear"])
+        >>> at = case.paths["unclear"].states[0], "vasopressors"
+        >>> cf.row(0, *at)[1][:3].round(3), cf.nominal_row(0, *at)[1][:3].round(3)
+        (array([0.017, 0.002, 0.156]), array([0.023, 0.001, 0.203]))
         """
         weights, _ = self.beliefs(history)
         return self._mixed(weights, {name: self.by_type[name].row(t, state, action) for name in self.possible})
@@ -232,14 +221,11 @@ class TypedRecord:
         Examples
         --------
         >>> import tether
-        >>> def ward(dies):
-        ...     rows = [("sick", "wait", "dead", dies), ("sick", "wait", "sick", 1 - dies)]
-        ...     rows += [("sick", "treat", "well", 1.0)]
-        ...     return tether.MDP.from_table(*zip(*rows), terminal=["dead", "well"])
-        >>> types = tether.Types({"frail": ward(0.9), "robust": ward(0.1)}, prior={"frail": 0.2, "robust": 0.8})
-        >>> cf = tether.counterfactual(types, tether.Path(["sick", "dead"], ["wait"]))
-        >>> [round(cf.strength(0, "sick", "wait", channel), 2) for channel in ("luck", "type", "total")]
-        [0.35, 0.39, 0.74]
+        >>> case = tether.cases.hidden_diabetes()
+        >>> cf = tether.counterfactual(case.types, case.paths["unclear"])
+        >>> at = case.paths["unclear"].states[0], "antibiotics"
+        >>> [round(cf.strength(0, *at, channel), 2) for channel in ("luck", "type", "total")]
+        [0.83, 0.09, 0.87]
         """
         if channel not in ("total", "luck", "type"):
             raise QueryError(f"channel must be 'total', 'luck' or 'type', not {channel!r}")

@@ -233,6 +233,8 @@ class EvaluatedRule(Displayed):
                 f"Under {EVERY_MODEL}: {range_in_words(self.saved_low, self.saved_high)} averted, "
                 f"{range_in_words(self.lost_low, self.lost_high)} caused.",
             ]
+        if self.objective:  # then better and worse are the same as averted and caused
+            return found
         better, worse = whole(self.helped), whole(self.harmed)
         if np.isfinite(self.helped_low):
             which = "every such model" if self.bad else EVERY_MODEL
@@ -252,9 +254,9 @@ class EvaluatedRule(Displayed):
             )
         worth = f"the probability of '{self.objective}'" if self.objective else "the expected return"
         found.append(
-            f"Per episode of the log {worth} changes by {three_digits(self.gain)} "
-            f"(90 % interval {three_digits(self.gain_low)} to {three_digits(self.gain_high)})"
-            f"{f' with {who}; this rule adds {three_digits(self.added)}' if self.on_top_of else ''}."
+            f"Per episode of the log {worth} changes by {self.amount(self.gain)} "
+            f"(90 % interval {self.between(self.gain_low, self.gain_high)})"
+            f"{f' with {who}; this rule adds {self.amount(self.added)}' if self.on_top_of else ''}."
         )
         if 0.0 < self.better < 1.0:
             what = "adds something" if self.on_top_of else "is better than usual practice"
@@ -271,12 +273,21 @@ class EvaluatedRule(Displayed):
         """The gain on held-out episodes, and what this rule adds to others; nothing without any."""
         if not self.held_out:
             return []
-        ends = f"{three_digits(self.held_out_low)} to {three_digits(self.held_out_high)}"
+        ends = self.between(self.held_out_low, self.held_out_high)
         found = f"On {counted(self.held_out, 'episode')} that did not help to choose it: "
         if self.on_top_of:
-            own = f"{three_digits(self.held_out_added_low)} to {three_digits(self.held_out_added_high)}"
-            found += f"{three_digits(self.held_out_added)} more ({own}). {self._who[0].capitalize()}: "
-        return [f"{found}{three_digits(self.held_out_gain)} ({ends})."]
+            own = self.between(self.held_out_added_low, self.held_out_added_high)
+            found += f"{self.amount(self.held_out_added)} more ({own}). {self._who[0].capitalize()}: "
+        return [f"{found}{self.amount(self.held_out_gain)} ({ends})."]
+
+    def amount(self, gain: float) -> str:
+        """A gain in words: of a property its probability, in percentage points."""
+        return f"{three_digits(100.0 * gain)} percentage points" if self.objective else three_digits(gain)
+
+    def between(self, low: float, high: float) -> str:
+        """An interval of a gain, in the same units."""
+        scale = 100.0 if self.objective else 1.0
+        return f"{three_digits(scale * low)} to {three_digits(scale * high)}"
 
 
 def _of_100(part: float, of: int) -> str:

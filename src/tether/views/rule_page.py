@@ -91,13 +91,14 @@ def _screen(rules: RulesRecord, number: int, one: EvaluatedRule) -> dict[str, An
         before, after = percents(one.bad_before, one.bad_after)
         headline = f"{before} end in {one.bad_noun} as usual, {after} with {which}"
         bars = [_bar("as usual", before, one.bad_before), _bar(f"with {which}", after, one.bad_after)]
-    cards.append(("Helped, harmed", f"{whole(one.helped)}, {whole(one.harmed)}", "episodes that end better, worse"))
-    if one.on_top_of and one.held_out:
-        ends = f"90 % interval {three_digits(one.held_out_added_low)} to {three_digits(one.held_out_added_high)}"
-        cards.append(("What this rule adds, held out", three_digits(one.held_out_added), ends))
-    elif one.held_out:
-        ends = f"90 % interval {three_digits(one.held_out_low)} to {three_digits(one.held_out_high)}"
-        cards.append(("Held-out gain per episode", three_digits(one.held_out_gain), ends))
+    if not one.objective:
+        cards.append(("Helped, harmed", f"{whole(one.helped)}, {whole(one.harmed)}", "episodes that end better, worse"))
+    if one.held_out:
+        name, gain = "Held-out gain per episode", (one.held_out_gain, one.held_out_low, one.held_out_high)
+        if one.on_top_of:
+            name = "What this rule adds, held out"
+            gain = one.held_out_added, one.held_out_added_low, one.held_out_added_high
+        cards.append((name, one.amount(gain[0]), f"90 % interval {one.between(*gain[1:])}"))
     share = rules.shares[number] if number < len(rules.shares) else float("nan")
     reached = f"{percent(min(share, 1.0))} of what the best policy of the model would gain" if share > 0 else ""
     return {
