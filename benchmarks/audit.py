@@ -78,6 +78,9 @@ def _kinds(mdp: tether.MDP, log: list[tether.Path]) -> list[Result]:
         "minimise": {"minimise": True},
         "policy optimal": {"policy": "optimal"},
         "policy random": {"policy": "random"},
+        "independent": {"mechanism": "independent"},
+        "maximal": {"mechanism": "maximal"},
+        "comonotone": {"mechanism": "comonotone"},
     }
     default = _seconds(mdp, log, 1, certify=False) / len(log)
     results = []

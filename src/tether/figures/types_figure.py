@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tether._foundation.arrays import Floats
 from tether._foundation.words import percent
-from tether.figures.style import TIME, axes, explain_with, look, number_axis, steps_axis, styled
+from tether.figures.style import SIZE, TIME, axes, explain_with, look, number_axis, steps_axis, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_types"]
+__all__ = ["plot_types", "types_in_words"]
+
+_AT_LINES = 4
+"""Up to so many types are named at their lines; more in a legend."""
+
+_APART = 0.08
+"""How far apart, in probability, two names stand at least."""
 
 
-def plot_types(shares: Mapping[str, Floats], ax: Axes | None = None) -> Axes:
+def plot_types(
+    shares: Mapping[str, Floats], ax: Axes | None = None, *, size: tuple[float, float] = SIZE, title: bool = True
+) -> Axes:
     """The probability of each type before the first step and after each.
 
     Parameters
@@ -24,6 +32,10 @@ def plot_types(shares: Mapping[str, Floats], ax: Axes | None = None) -> Axes:
         As `TypedCounterfactual.posterior_over_time` has them.
     ax : Axes, optional
         Where to draw; a figure of its own by default.
+    size : (float, float)
+        Of a figure of its own, in inches.
+    title : bool
+        Whether the finding stands above it.
 
     Examples
     --------
@@ -33,18 +45,38 @@ def plot_types(shares: Mapping[str, Floats], ax: Axes | None = None) -> Axes:
     'What the episode says of the type: most likely diabetic (60 %)'
     """
     with styled():
-        ax, lines = axes(ax), []
+        ax, lines = axes(ax, size), []
         for i, (name, found) in enumerate(shares.items()):
             shown = look(i)
             lines += ax.plot(
                 range(len(found)), found, color=shown.colour, marker=shown.marker, linestyle=shown.line, label=name
             )
-        name, found = max(shares.items(), key=lambda one: one[1][-1])
-        ax.set_title(f"What the episode says of the type: most likely {name} ({percent(float(found[-1]))})", loc="left")
+        if title:
+            ax.set_title(types_in_words(shares), loc="left")
         ax.set_ylim(-0.03, 1.03)
-        steps_axis(ax, 0, len(found) - 1)
+        steps_axis(ax, 0, len(next(iter(shares.values()))) - 1)
         number_axis(ax.yaxis)
         ax.set_xlabel(TIME)
         ax.set_ylabel("probability of the type")
-        explain_with(ax, lines)
+        if len(lines) > _AT_LINES:
+            explain_with(ax, lines)
+        else:
+            _name_lines(ax, shares, [line.get_color() for line in lines])
     return ax
+
+
+def types_in_words(shares: Mapping[str, Floats]) -> str:
+    """The finding of the figure."""
+    name, found = max(shares.items(), key=lambda one: one[1][-1])
+    return f"What the episode says of the type: most likely {name} ({percent(float(found[-1]))})"
+
+
+def _name_lines(ax: Axes, shares: Mapping[str, Floats], colours: list[Any]) -> None:
+    """The name of each type at the end of its line; names that would meet are moved apart."""
+    last = len(next(iter(shares.values()))) - 1
+    below = -1.0
+    for (name, found), colour in sorted(zip(shares.items(), colours, strict=True), key=lambda one: one[0][1][-1]):
+        below = max(float(found[-1]), below + _APART)
+        ax.annotate(
+            name, (last, below), (8, 0), textcoords="offset points", va="center", color=colour, annotation_clip=False
+        )

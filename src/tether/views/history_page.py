@@ -15,6 +15,7 @@ from tether.explanation.limited_explanation import explain_limited
 from tether.explanation.typed_decisions import typed_decisions
 from tether.explanation.typed_explanation import explain_typed
 from tether.figures.output import inline_svg
+from tether.figures.types_figure import plot_types, types_in_words
 from tether.plan.limited import LimitedPlanRecord
 from tether.plan.typed_plan import TypedPlanRecord
 from tether.views.pages import date_of_page, drawing, render
@@ -52,14 +53,19 @@ def typed_contents(plan: TypedPlanRecord, certificate: bool) -> dict[str, Any]:
     """What the page for hidden types shows: sentences, the types over time, steps, single changes, what was asked."""
     cf = plan.cf
     explanation, shares = explain_typed(plan, certificate), cf.posterior_over_time
-    caption = shares.plot().get_title("left")
+    caption = types_in_words(shares)
     prior = cf.types.prior(cf.path.states[0])
     names = list(cf.types.models)
     of_types = {f"P({name})": [percent(one.types[name]) for one in explanation.steps] for name in names}
     return {
         "sentences": explanation.sentences(shown),
-        "types": drawing(inline_svg(shares.plot(), "types", caption)),
-        "caption": caption,
+        "types": {
+            "caption": caption,
+            **{
+                field: drawing(inline_svg(plot_types(shares, size=size, title=False), f"types-{field}", caption))
+                for field, size in (("svg", (7.0, 3.0)), ("narrow", (3.4, 2.6)))
+            },
+        },
         "unseen": cf.types.own_practice is None,
         "steps": _steps(explanation, of_types),
         "decisions": _decisions(plan),
