@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import Result, peak_of, seconds_of, timed
+from harness import Result, peak_of, seconds_of, time_for, timed
 from models import SHAPES, local_model
 
 import tether
+from tether.auditing.reviewed import review_log
 from tether.io import write_episodes
 
 K, M = 5, 1
@@ -29,6 +30,7 @@ FULL, QUICK, LOOP = 5_000, 1_000, 200
 LEAST, TWO, MINUTES = 10.0, 1.8, 5.0
 PART = 1_000
 KINDS = 2.5  # no kind of question takes more than so many times the default one
+REVIEW = 2.0  # the plain model is solved once, and its values are looked up once more along the episode
 GRIDS, WALKS = (10_000, 1_000_000), 512
 
 
@@ -53,6 +55,7 @@ def measure(quick: bool) -> list[Result]:
                f"≤ {MINUTES:g} min", None if quick else 1e6 * default_two / 60 <= MINUTES),
         _local(),
         *_kinds(mdp, log[: n // 4]),
+        *_reviews(mdp, log[: n // 4]),
     ]  # fmt: skip
     if not quick:
         few, some, many = (peak_of("audit", job) for job in JOBS)
@@ -75,6 +78,9 @@ def _kinds(mdp: tether.MDP, log: list[tether.Path]) -> list[Result]:
         "minimise": {"minimise": True},
         "policy optimal": {"policy": "optimal"},
         "policy random": {"policy": "random"},
+        "independent": {"mechanism": "independent"},
+        "maximal": {"mechanism": "maximal"},
+        "comonotone": {"mechanism": "comonotone"},
     }
     default = _seconds(mdp, log, 1, certify=False) / len(log)
     results = []
@@ -83,6 +89,22 @@ def _kinds(mdp: tether.MDP, log: list[tether.Path]) -> list[Result]:
         detail = f"{1e3 * ratio * default:.3f} ms per episode; the default question {1e3 * default:.3f} ms"
         results.append(Result(f"audit: {name} / default", ratio, "×", detail, f"≤ {KINDS:g} ×", ratio <= KINDS))
     return results
+
+
+def _reviews(mdp: tether.MDP, log: list[tether.Path]) -> list[Result]:
+    """Mistake or luck: of one episode against solving the model; of every episode against the whole default audit."""
+    path = max(log, key=lambda one: one.T)
+    solve, review = (time_for(job, 1.0) for job in (lambda: mdp.solve(path.T), lambda: tether.review(mdp, path)))
+    one = f"sepsis, {path.T} steps: review {1e3 * review:.2f} ms, solve {1e3 * solve:.2f} ms"
+    audit = _seconds(mdp, log, 1, certify=False)
+    all_of = seconds_of(lambda: review_log(mdp, log))
+    detail = f"{1e3 * all_of / len(log):.3f} ms per episode; the default question {1e3 * audit / len(log):.3f} ms"
+    return [
+        Result("review / solving the model", review / solve, "×", one, f"≤ {REVIEW:g} ×", review / solve <= REVIEW),
+        Result(
+            "audit: review of every episode / default", all_of / audit, "×", detail, "≤ 0.5 ×", all_of / audit <= 0.5
+        ),
+    ]
 
 
 def _loop(mdp: tether.MDP, log: list[tether.Path]) -> float:

@@ -13,9 +13,9 @@ import tether
 from tether.cases import epidemic, grid_world, sepsis
 from tether.conditioning.model_sets import Assumption
 from tether_reproduce.causal_sets import OUR_PLANS, limits_free, robust_grid
+from tether_reproduce.diabetes_section import by_states
 from tether_reproduce.few_changes import CHECKED, improvements, outcomes
 from tether_reproduce.findings import Expected, expected
-from tether_reproduce.hidden_diabetes import by_states
 from tether_reproduce.lake_and_aircraft import aircraft, frozen_lake
 from tether_reproduce.off_policy import redraw, released_world
 from tether_reproduce.sepsis_cases import component, load_table

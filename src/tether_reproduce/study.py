@@ -10,9 +10,9 @@ from pathlib import Path
 
 from tether.errors import QueryError
 from tether_reproduce.causal_sets import robust_section
+from tether_reproduce.diabetes_section import hidden_section
 from tether_reproduce.few_changes import few_changes_section
 from tether_reproduce.findings import Section
-from tether_reproduce.hidden_diabetes import hidden_section
 from tether_reproduce.notions import notions_section
 from tether_reproduce.off_policy import off_policy_section
 from tether_reproduce.sepsis_cases import load_table, motivation_section, sepsis_section

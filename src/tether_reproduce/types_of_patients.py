@@ -1,6 +1,6 @@
 """Hidden diabetes over many patients: the paper's policies beside the best one that uses what an episode says of the type.
 
-Paths are drawn as for the two figures (`tether_reproduce.hidden_diabetes`), from many starting states of diabetic
+Paths are drawn as for the two figures (`tether_reproduce.diabetes_section`), from many starting states of diabetic
 patients. The third policy does not see who is diabetic either. It weighs the two models by what the whole episode says
 of the patient, and goes on learning from what it meets (`tether.Types`, without a tether).
 """

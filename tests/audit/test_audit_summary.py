@@ -29,6 +29,8 @@ ROWS = st.lists(
             "gamma_star": st.none() | st.sampled_from([1.0, 2.5, float("inf")]),
             "verdict": st.sampled_from([None, "holds", "could do harm"]),
             "worse_end": st.sampled_from([None, True, False]),
+            "about_episode": st.sampled_from([0.0, 0.1, 0.9]),
+            "p_worse": st.sampled_from([None, 0.0, 0.25]),
             "changes": st.none() | st.lists(CHANGES, max_size=2),
             "value": NUMBERS,
             "model_value": NUMBERS,
@@ -45,8 +47,8 @@ def both(rows, folder):
     """The rows as a table, and as a file of several groups of rows."""
     columns = {"episode": pa.array(range(len(rows)), pa.int64())}
     names = (
-        "observed outcome mistakes claimed gain guaranteed_gain gamma_star verdict worse_end changes value model_value "
-        "problem"
+        "observed outcome mistakes claimed gain guaranteed_gain gamma_star verdict worse_end about_episode "
+        "p_worse changes value model_value problem"
     )
     for name in names.split():
         columns[name] = pa.array([row[name] for row in rows], KINDS.get(name, pa.float64()))
@@ -69,6 +71,9 @@ def test_the_summary_is_that_of_the_rows(tmp_path_factory, rows, apart):
         changed = [row["verdict"] or "" for row in gained if row["changes"]]
         assert [dict(one.verdicts) for one in summary.changed] == ([Counter(changed)] if changed else [])
         assert summary.worse_ends == sum(bool(row["worse_end"]) for row in gained)
+        assert summary.about == sum(row["about_episode"] >= 0.1 for row in gained)
+        risks = [row["p_worse"] for row in gained]
+        assert summary.p_worse == (None if None in risks or not risks else pytest.approx(fmean(risks)))
         assert (summary.episodes, len(found)) == (len(rows), len(rows))
         assert summary.answered == sum(row["problem"] is None for row in rows)
         assert summary.mistaken.tolist() == [row["claimed"] for row in bad]

@@ -134,6 +134,12 @@ def test_without_mistakes_nothing_could_be_foreseen(world, data):
     assert plan.hindsight.foresight == 0.0
 
 
+def nothing_left(world, t, s):
+    """Whether a state is absorbing, and every action earns the same: what is recorded there is not a decision."""
+    rows = [world.nominal[s, a] for a in world.available(s)]
+    return all(set(row) == {s} for row in rows) and len({world.earn(t, s, a, s) for a in world.available(s)}) == 1
+
+
 @given(worlds(max_steps=4), st.booleans())
 def test_advised_changes_and_the_values_of_the_plain_model(world, minimise):
     plan = world.cf.plan(world.T + 1, world.T, minimise=minimise)
@@ -143,10 +149,14 @@ def test_advised_changes_and_the_values_of_the_plain_model(world, minimise):
             world.final and {s: -one for s, one in world.final.items()},
         )
     value, worth = plain_values(world)
+    over = {t for t, (s, _) in enumerate(world.observed) if nothing_left(world, t, s)}
     for one in plan.changes:
         done = world.path.actions[one.t]
-        assert one.instead_of == done != one.action
         assert 0.0 < one.probability <= 1.0
+        if one.t in over:
+            assert (one.instead_of, one.advantage, one.better_at_the_time) == (None, None, None)
+            continue
+        assert one.instead_of == done != one.action
         if done not in world.available(one.state):
             assert one.advantage is None
             assert one.better_at_the_time is None
@@ -177,6 +187,16 @@ def test_sepsis_is_all_hindsight(sepsis):
     assert change.t == 2
     assert change.better_at_the_time is False
     assert change.advantage == pytest.approx(-2886.5 - -2563.0, abs=0.1)
+
+
+def test_nothing_is_advised_instead_of_what_the_dead_were_given(sepsis):
+    """The record says "no treatment" after the death: that was no decision."""
+    later = [one for one in sepsis.plan(9, 2).changes if one.t >= 3]
+    assert later
+    assert {(one.instead_of, one.better_at_the_time) for one in later} == {(None, None)}
+    assert "no treatment" not in sepsis.plan(9, 2).changes._repr_html_()
+    audit = tether.audit(sepsis.mdp, [sepsis.path], k=9, m=2, certify=False).table.column("changes").to_pylist()[0]
+    assert [(one["t"], one["observed_action"]) for one in audit] == [(2, "antibiotics + ventilation"), (3, None)]
 
 
 def test_grid_world_and_epidemic_are_all_foresight(grid, epidemic):

@@ -113,6 +113,18 @@ def test_models_that_are_no_mdp_are_refused_by_their_own_name(tmp_path, capfd):
         from_stormpy(model)
 
 
+def test_what_is_no_model_of_stormpy_is_refused(coin):
+    stormpy = pytest.importorskip("stormpy")
+    program = stormpy.parse_prism_program(str(coin))
+    for one in (program, 42, stormpy.build_symbolic_model(stormpy.instantiate_constants(program, "N=2")[0])):
+        with pytest.raises(tether.QueryError, match=r"expected a sparse MDP or DTMC, not \w+; stormpy\.build_model"):
+            from_stormpy(one)
+    file, toy = coin.with_name("intervals.drn"), tether.cases.toy()
+    tether.robust(toy.mdp, toy.path, assume="nothing").write(file, 2, 1)
+    with pytest.raises(tether.QueryError, match="interval"):
+        from_stormpy(stormpy.build_model_from_drn[stormpy.Interval](str(file)))
+
+
 @pytest.mark.parametrize("name", ["toy", "grid_world"])
 def test_a_model_passes_through_storm(name):
     pytest.importorskip("stormpy")

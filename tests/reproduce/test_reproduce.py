@@ -15,6 +15,7 @@ from click.testing import CliRunner
 import tether
 from tether.cli import main
 from tether_reproduce import causal_sets, draws, exact_numbers, study_page
+from tether_reproduce.diabetes_section import mixed_model
 from tether_reproduce.draws import DRAWS, resample, spread_of
 from tether_reproduce.exact_numbers import check
 from tether_reproduce.findings import (
@@ -31,7 +32,6 @@ from tether_reproduce.findings import (
     summary,
     together,
 )
-from tether_reproduce.hidden_diabetes import mixed_model
 from tether_reproduce.sepsis_cases import component, load_table
 from tether_reproduce.study import CASES, Study, reproduce
 

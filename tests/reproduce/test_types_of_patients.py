@@ -6,7 +6,7 @@ import pytest
 import tether
 from tether.cases.hidden_diabetes import split_by_diabetes
 from tether_reproduce import exact_numbers, types_of_patients
-from tether_reproduce.hidden_diabetes import by_states, mixed_model
+from tether_reproduce.diabetes_section import by_states, mixed_model
 from tether_reproduce.types_of_patients import (
     ADVISERS,
     Beside,

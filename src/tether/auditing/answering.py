@@ -29,7 +29,7 @@ from tether.explanation.mistakes import value_in_replay
 from tether.logs.cohort import Cohort
 from tether.mdp import MDP
 from tether.model.model_record import ModelRecord
-from tether.observation.changes import absorbing, is_change
+from tether.observation.changes import absorbing, done_then, is_change
 from tether.observation.path import Observation, Path
 from tether.plan.best_values import observed_value
 from tether.plan.objective import asked as asked_of
@@ -249,6 +249,7 @@ def likeliest_changes(cf: CounterfactualRecord, outlook: Evaluation) -> list[Cha
     form, found = cf.mdp.form, []
     for t, decided in enumerate(outlook.chain.taken):
         states, observed = outlook.chain.visits[t].states[decided.source], int(cf.observation.actions[t])
+        recorded = done_then(form, np.array([t]), cf.observation.states[t : t + 1], np.array([observed]))
         differs = np.flatnonzero(is_change(form, states, decided.pairs, observed) & ~outlook.chain.at_rest(t))
         if differs.size == 0:
             continue
@@ -258,7 +259,7 @@ def likeliest_changes(cf: CounterfactualRecord, outlook: Evaluation) -> list[Cha
         best = int(np.argmax(chance))
         pair = int(pairs[best])
         state = int(np.searchsorted(form.pair_start, pair, side="right")) - 1
-        found.append(Change(t, state, observed, int(form.pair_action[pair]), float(chance[best])))
+        found.append(Change(t, state, int(recorded[0]), int(form.pair_action[pair]), float(chance[best])))
     return found
 
 

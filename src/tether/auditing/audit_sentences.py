@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tether._foundation.arrays import Floats
-from tether._foundation.words import counted, percent, three_digits
+from tether._foundation.rounding import ROUNDING
+from tether._foundation.words import counted, of_100, percent, three_digits
 from tether.auditing.tables import NO_OUTCOME, NOT_RECORDED
 from tether.conditioning.model_sets import EVERY_MODEL, IF_EQUAL, hidden_causes_in_words, is_practice_assumed
 from tether.explanation.terms import UNREWARDED, is_unrewarded
+from tether.plan.limits import ABOUT
 
 if TYPE_CHECKING:
     from tether.auditing.audit_record import AuditRecord
@@ -142,14 +144,35 @@ def _gains(audit: AuditRecord) -> list[str]:
         return [sentence, UNREWARDED] if no_reward else [sentence]
     limit = counted(question["m"], "change")
     gain = _many(gained.size, answered, "would have gained something", float(gained.mean()))
-    sentences = [f"With hindsight, at most {limit} {gain}."]
+    sentences = [f"With hindsight, at most {limit} {gain}.", *_worse(audit)]
     if summary.hindsight_only:
         which = "This" if gained.size == 1 else f"{summary.hindsight_only:,} of these {gained.size:,}"
         if gained.size > 1 and summary.hindsight_only == gained.size:
             which = "All of this"
         is_ = "is" if gained.size == 1 or summary.hindsight_only in (1, gained.size) else "are"
         sentences.append(f"{which} {is_} hindsight only: nobody could know it at the time.")
-    return sentences
+    return [*sentences, _about(audit)]
+
+
+def _worse(audit: AuditRecord) -> list[str]:
+    """How many replays of the plans that gain something end worse than what happened; empty if it is not known."""
+    chance = audit.summary.p_worse
+    if chance is None:
+        return []
+    which = "the plan" if audit.summary.gained.size == 1 else "these plans"
+    if chance <= ROUNDING:
+        return [f"No replay of {which} ends worse than what happened."]
+    return [f"Of 100 replays of {which}, at most {of_100(chance)} end worse than what happened."]
+
+
+def _about(audit: AuditRecord) -> str:
+    """How many of the plans that gain something are about their episode."""
+    some, of = audit.summary.about, audit.summary.gained.size
+    least = f"{percent(ABOUT)} of it or more"
+    if of == 1:
+        return f"The plan is {'' if some else 'not '}about its episode ({least}{'' if some else ' would be'})."
+    many = "none" if not some else "all" if some == of else f"{some:,}"
+    return f"In {many} of these {of:,} the plan is about its episode ({least})."
 
 
 def _many(some: int, of: int, what: str, mean: float) -> str:

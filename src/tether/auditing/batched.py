@@ -28,6 +28,7 @@ from tether.evaluation.review import horizons
 from tether.influence.kappa import MAX_STEPS
 from tether.learning.uncertainty import tails
 from tether.logs.cohort import Cohort
+from tether.observation.changes import done_then
 from tether.plan.standard import Standard
 
 __all__ = ["Engine"]
@@ -155,7 +156,9 @@ class Engine:
             change_start=np.searchsorted(owner, np.arange(len(cohort) + 1)),
             change_t=changed - cohort.start[owner],
             change_state=np.searchsorted(form.pair_start, pairs, side="right") - 1,
-            change_observed=cohort.action[changed],
+            change_observed=done_then(
+                form, changed - cohort.start[owner], cohort.state[changed], cohort.action[changed]
+            ),
             change_advised=form.pair_action[pairs].astype(np.int64),
             change_probability=table.change_chance[changed],
             labels=table.labels[:, :-2],

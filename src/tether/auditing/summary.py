@@ -20,6 +20,7 @@ from tether._foundation.arrays import Floats, Ints
 from tether._foundation.rounding import rounding_of
 from tether.auditing.consistency import Consistency
 from tether.evaluation.outcomes import UNDER_WAY
+from tether.plan.limits import ABOUT
 
 __all__ = [
     "Changed",
@@ -37,7 +38,7 @@ __all__ = [
 _AT_ONCE = 1 << 16
 """How many rows are read together."""
 
-_JUDGED = ("mistakes", "claimed", "gain", "gamma_star", "verdict", "changes", "worse_end")
+_JUDGED = ("mistakes", "claimed", "gain", "gamma_star", "verdict", "changes", "worse_end", "about_episode", "p_worse")
 _COLUMNS = ("observed", "outcome", *_JUDGED, "problem")
 _COMPARED = ("value", "model_value")
 
@@ -219,6 +220,11 @@ class Summary:
         The strength of hidden causes that undoes the gain, of the episodes that gain something and have a certificate.
     held : array
         The same, of those whose gain holds under every causal model.
+    about : int
+        How many of the plans that gain something are about their episode (`tether.plan.limits.ABOUT`).
+    p_worse : float or None
+        The chance of a replay of these plans to end worse than what happened, on average, or its upper bound; None if
+        it is not known of some.
     verdicts : mapping
         How many of the episodes that gain something have each verdict.
     is_certified : bool
@@ -246,6 +252,8 @@ class Summary:
     consistency: Consistency | None
     unfinished: int = 0
     worse_ends: int = 0
+    about: int = 0
+    p_worse: float | None = None
 
     @property
     def ended(self) -> int:
@@ -272,10 +280,12 @@ def summarize(rows: EpisodeRows, *, apart: bool = False) -> Summary:
     kept = found.mistaken, found.gains, found.strengths, found.held
     mistaken, gains, strengths, held = (np.concatenate([np.empty(0), *parts]) for parts in kept)
     judged = (mistaken, found.unsure, found.hindsight_only)
+    p_worse = np.concatenate([np.empty(0), *found.p_worse])
+    mean = float(p_worse.mean()) if p_worse.size and np.isfinite(p_worse).all() else None
     changed = sorted(found.changed.values(), key=lambda one: (-one.verdicts["holds"], -one.episodes))
     return Summary(
         found.episodes, found.answered, *judged, gains, strengths, held, dict(found.verdicts), found.is_certified,
-        found.outcomes, changed, compared.result(), found.unfinished, found.worse_ends,
+        found.outcomes, changed, compared.result(), found.unfinished, found.worse_ends, found.about, mean,
     )  # fmt: skip
 
 
@@ -296,6 +306,8 @@ class _Found:
     is_certified: bool = False
     outcomes: dict[str, Helped] = field(default_factory=dict)
     changed: dict[str, Changed] = field(default_factory=dict)
+    about: int = 0
+    p_worse: list[Floats] = field(default_factory=list)
 
     def add(self, table: pa.Table) -> None:
         self.episodes += table.num_rows
@@ -312,6 +324,8 @@ class _Found:
         self.unsure += int(np.count_nonzero((mistakes > 0) & ~bad))
         self.hindsight_only += int(np.count_nonzero(gained & ~bad))
         self.gains.append(gain[gained | lost])
+        self.about += int(np.count_nonzero(table.column("about_episode").to_numpy()[gained] >= ABOUT))
+        self.p_worse.append(table.column("p_worse").to_numpy()[gained])
         verdict = table.column("verdict")
         strength = table.column("gamma_star").to_numpy()
         known, holds = gained & ~np.isnan(strength), np.asarray(pc.equal(verdict, "holds").fill_null(False))

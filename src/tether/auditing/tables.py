@@ -17,13 +17,17 @@ The columns of the table of episodes, one row per episode in the log's order:
 | ``largest_mistake`` | struct | of those claimed: ``t``, ``state``, ``action``, ``best``, ``cost``, |
 | | | ``probability``; empty if none is |
 | ``luck`` | float64 | what chance added: ``expected - mistakes + luck`` is ``observed`` |
+| ``foreseeable`` | float64 | what the model's best policy would have gained with the luck of this episode |
 | ``value``, ``gain`` | float64 | the expected return of the plan or policy; how much better than ``observed`` |
 | ``k``, ``m`` | int64 | the limits of the plan; empty for a policy |
-| ``changes`` | list of struct | for each step the likeliest change, if any: ``t``, ``state``, ``observed_action``, |
-| | | ``advised_action``, and ``probability``, that exactly this change is made |
+| ``changes`` | list of struct | for each step the likeliest change, if any: ``t``, ``state``, ``observed_action`` |
+| | | (empty where the episode had ended), ``advised_action``, and ``probability``, that exactly this change is made |
 | ``P(label)`` | float64 | for each label of the model, the probability of ending in one of its states |
 | ``ends`` | list of struct | ``outcome``, ``probability``: the same by class, one per state (its first label) |
 | ``worse_end`` | bool | whether the plan gains return, but makes a good end less likely or a bad one likelier |
+| ``about_episode`` | float64 | how much of the plan is about this episode, from its first change on: 0 to 1 |
+| ``p_worse`` | float64 | the chance of a replay of the plan to end worse than what happened; an upper bound |
+| | | where there are very many returns |
 | ``strength`` | float64 | mean of the expected strength over the steps (until the objective is decided) |
 | ``influenced_steps`` | float64 | the expected number of influenced steps |
 | ``guaranteed_gain`` | float64 | the gain under every causal model; below 0 if it could do harm |
@@ -121,7 +125,7 @@ class TableMaker:
         parts = {
             "t": pa.array(found.change_t),
             "state": self.states.take(found.change_state),
-            "observed_action": self.actions.take(found.change_observed),
+            "observed_action": self.actions.take(np.maximum(found.change_observed, 0), found.change_observed < 0),
             "advised_action": self.actions.take(found.change_advised),
             "probability": pa.array(found.change_probability),
         }

@@ -109,9 +109,11 @@ class ClosedForms:
             begin, end = model.pair_start[asked.state], model.pair_start[asked.state + 1]
             owner, every = spans(begin, np.where(asked.outcome < 0, begin, end))
             n_pairs = model.pair_action.size
-            met, every = np.repeat(np.arange(count.size), count) * n_pairs + pair, owner * n_pairs + every
-            both = np.union1d(met, every)
-            meets = np.isin(both, met, assume_unique=True).astype(np.uint8)
+            met, both = np.repeat(np.arange(count.size), count) * n_pairs + pair, owner * n_pairs + every
+            if (asked.outcome < 0).any():
+                both = np.union1d(met, both)
+            meets = np.zeros(both.size, np.uint8)
+            meets[np.searchsorted(both, met)] = 1
             count, pair = np.bincount(both // n_pairs, minlength=count.size), both % n_pairs
         owner = np.repeat(np.arange(count.size), count)
         seen = Seen(model.row_start, model.next_state, model.probability)

@@ -28,8 +28,9 @@ from tether.evaluation.evaluate import evaluate_decider
 from tether.evaluation.ranges import range_of
 from tether.evaluation.review import SURE, probability_better
 from tether.influence.one_step import Support
+from tether.model.form import Form
 from tether.model.model_record import ModelRecord
-from tether.observation.changes import changes_something, pairs_with
+from tether.observation.changes import changes_something, done_then, pairs_with
 from tether.plan.best_values import solve_backward
 from tether.plan.foresight import Foresight
 from tether.plan.plan_record import PlanRecord
@@ -142,8 +143,8 @@ class AdvisedChange(Displayed):
     t : int
     state : name
         Where the plan makes the change.
-    instead_of : name
-        The observed action of the step.
+    instead_of : name or None
+        The observed action of the step; None where the observed episode had ended, and nothing was done.
     action : name
         What the plan does.
     probability : float
@@ -151,7 +152,7 @@ class AdvisedChange(Displayed):
     advantage : float or None
         What the action was expected to gain over the observed one, by the plain model, deciding at best after it;
         negative if the model expects it to be worse for anyone in that state. None where the observed action is not
-        available.
+        available, and where the observed episode had ended.
     chance : float or None
         How likely it is that the action is better: 1 or 0 in a model that was given; in a learned one, how surely its
         log shows it.
@@ -175,7 +176,7 @@ class AdvisedChange(Displayed):
 
     @property
     def better_at_the_time(self) -> bool | None:
-        """Whether the action was better by what could be known then; None where the observed one is not available."""
+        """Whether the action was better by what could be known then; None where there is no observed one to compare."""
         return None if self.advantage is None else self.advantage > 0
 
     @property
@@ -217,7 +218,14 @@ class AdvisedChanges(tuple[AdvisedChange, ...], Tabular):
         return html_table(
             head,
             [
-                (one.t, one.state, one.instead_of, one.action, f"{one.probability:.3g}", words[one.better_at_the_time])
+                (
+                    one.t,
+                    one.state,
+                    "" if one.instead_of is None else one.instead_of,
+                    one.action,
+                    f"{one.probability:.3g}",
+                    words[one.better_at_the_time],
+                )
                 for one in self
             ],
         )
@@ -260,22 +268,24 @@ def advised_changes(plan: PlanRecord) -> AdvisedChanges:
         distinct, which = np.unique(decided.pairs[some], return_inverse=True)
         pairs.append(distinct)
         weights.append(np.bincount(which, occupancy[t][decided.source[some]] * decided.probability[some]))
-    standard = Standard(mdp, "best", plan.objective, plan.minimise)
-    instead = [_observed_pairs(plan, t, some) for t, some in enumerate(pairs)]
+    standard, record = Standard(mdp, "best", plan.objective, plan.minimise), plan.cf.observation
+    before = done_then(form, np.arange(len(pairs)), record.states[: len(pairs)], record.actions)
+    instead = [_observed_pairs(form, some, action) for some, action in zip(pairs, before.tolist(), strict=True)]
     asked = [np.unique(np.concatenate((some, done[done >= 0]))) for some, done in zip(pairs, instead, strict=True)]
     values, sizes = standard.of_pairs(plan.T, asked)
     found: list[AdvisedChange] = []
     for t, (some, done, weight) in enumerate(zip(pairs, instead, weights, strict=True)):
         for i in np.argsort(-weight, kind="stable"):
-            pair, before = int(some[i]), int(done[i])
+            pair, taken = int(some[i]), int(done[i])
             state = mdp.states[int(np.searchsorted(form.pair_start, pair, side="right")) - 1]
-            done_then, advised = (mdp.actions[int(a)] for a in (plan.cf.observation.actions[t], form.pair_action[pair]))
+            instead_of = None if before[t] < 0 else mdp.actions[int(before[t])]
+            advised = mdp.actions[int(form.pair_action[pair])]
             advantage = chance = None
-            if before >= 0:
-                at = np.searchsorted(asked[t], [pair, before])
+            if taken >= 0:
+                at = np.searchsorted(asked[t], [pair, taken])
                 advantage = _difference(values[t][at], sizes[t][at])
-                chance = probability_better(standard, pair, before, advantage)
-            found.append(AdvisedChange(t, state, done_then, advised, float(min(weight[i], 1.0)), advantage, chance))
+                chance = probability_better(standard, pair, taken, advantage)
+            found.append(AdvisedChange(t, state, instead_of, advised, float(min(weight[i], 1.0)), advantage, chance))
     made = AdvisedChanges(found)
     made.mdp = mdp
     return made
@@ -287,9 +297,8 @@ def _difference(values: Floats, sizes: Floats) -> float:
     return 0.0 if abs(apart) <= _ROUNDING * float(sizes.max()) else apart
 
 
-def _observed_pairs(plan: PlanRecord, t: int, pairs: Ints) -> Ints:
+def _observed_pairs(form: Form, pairs: Ints, action: int) -> Ints:
     """The pair of the observed action in the state of each pair, -1 where it is not available."""
-    form, action = plan.cf.mdp.form, int(plan.cf.observation.actions[t])
     states = np.searchsorted(form.pair_start, pairs, side="right") - 1
     return pairs_with(form, states, action)
 

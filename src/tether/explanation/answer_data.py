@@ -159,6 +159,14 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
         | _guarantee(explanation)
         | _constraint(plan)
         | {
+            "answer": as_data(explanation.answer(str)),
+            "review": as_data(explanation.review),
+            "hindsight": as_data(explanation.hindsight),
+            "disagreement": as_data(explanation.disagreement),
+            "changes": as_data(tuple(advised_changes(plan))),
+            "about_episode": about_plan(plan),
+            "risk": as_data(explanation.risk),
+            "certificate": as_data(explanation.certificate),
             "value": as_data(plan.value),
             "std": as_data(outlook.std),
             "observed_value": plan.observed_value,
@@ -166,22 +174,14 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
             "gain": as_data(plan.gain),
             "paid": plan.paid,
             "advisable": None if plan.advisable is None else str(plan.advisable),
-            "review": as_data(explanation.review),
-            "hindsight": as_data(explanation.hindsight),
-            "disagreement": as_data(explanation.disagreement),
-            "changes": as_data(tuple(advised_changes(plan))),
-            "about_episode": about_plan(plan),
-            "risk": as_data(explanation.risk),
             "outcomes": as_data(explanation.outcomes.end),
             "steps": as_data(explanation.steps),
             "tailoring": as_data(outlook.tailoring),
             "beyond": as_data(explanation.beyond),
-            "certificate": as_data(explanation.certificate),
             "learned": as_data(None if plan.cf.mdp.counts is None else {"episodes": plan.cf.mdp.counts.episodes}),
             "evidence": as_data(explanation.evidence),
             "uncertainty": _uncertainty(explanation.uncertainty),
             "crossfit": as_data(explanation.crossfit),
-            "answer": as_data(explanation.answer(str)),
             "sentences": [*explanation.sentences(str), *beyond_sentences(explanation)],
         }
     )

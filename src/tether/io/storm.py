@@ -72,7 +72,15 @@ def _from_storm(storm: Any, model: Any, reward_model: str | Literal[False] | Non
     options.output_precision = _DIGITS
     with tempfile.TemporaryDirectory(prefix="tether-") as folder:
         file = Path(folder, "model.drn")
-        storm.io.export_to_drn(model, str(file), options=options)
+        try:
+            storm.io.export_to_drn(model, str(file), options=options)
+        except TypeError:  # of stormpy's own check of what it is given
+            given, fix = type(model).__name__.lstrip("_"), "stormpy.build_model makes one of a program"
+            raise QueryError(
+                Problem(
+                    "this is no model to read", value=model, expectation=f"a sparse MDP or DTMC, not {given}", fix=fix
+                )
+            ) from None
         try:
             return with_rewards_of_transitions(file, _of_transitions(model, reward_model), reward_model)
         except (FileError, QueryError) as error:

@@ -55,7 +55,8 @@ class Audit(AuditRecord, Displayed):
         One row per ``observed`` and ``counterfactual`` outcome: the expected number of ``episodes`` and their
         ``percent`` of all. Exact.
     question : dict
-        What was asked: k, m, rule, influence, objective, minimise, certify, policy, draws, seed, folds, where.
+        What was asked: k, m, rule, influence, mechanism, objective, minimise, certify, policy, draws, seed, folds, and
+        where.
     placebo : Placebo or None
         For plans of a learned model: the same audit where no action has an effect, beside this one.
     mdp : MDP

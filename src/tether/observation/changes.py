@@ -18,7 +18,15 @@ import numpy as np
 from tether._foundation.arrays import Flags, Ints, spans, starts
 from tether.model.form import Form
 
-__all__ = ["absorbing", "changes_something", "is_change", "nothing_left", "nothing_to_change", "pairs_with"]
+__all__ = [
+    "absorbing",
+    "changes_something",
+    "done_then",
+    "is_change",
+    "nothing_left",
+    "nothing_to_change",
+    "pairs_with",
+]
 
 _NO_ACTION = -1
 """The index of an action that no state has."""
@@ -47,6 +55,15 @@ def nothing_left(form: Form, t: int, states: Ints) -> Flags:
         rewards = form.rewards.at(t)
         earned = rewards[form.row_start[pairs]] if form.rewards.by_entry else rewards[pairs]
         found[some] = np.minimum.reduceat(earned, first) == np.maximum.reduceat(earned, first)
+    return found
+
+
+def done_then(form: Form, times: Ints, states: Ints, actions: Ints) -> Ints:
+    """The observed action of some observed steps; -1 where nothing was left to do: what is recorded there is filler."""
+    found = np.array(actions, np.int64)
+    for t in np.unique(times).tolist():
+        some = np.flatnonzero(times == t)
+        found[some[nothing_left(form, t, np.asarray(states, np.int64)[some])]] = _NO_ACTION
     return found
 
 

@@ -110,6 +110,9 @@ def _kinds(one: dict[str, Any]) -> list[str]:
 
 def _change(one: dict[str, Any], audit: AuditRecord) -> str:
     often = "" if one["probability"] > 1 - 1e-9 else f" ({percent(one['probability'], short=True)})"
+    if one["observed_action"] is None:  # it had ended, and nothing was done
+        advised = cut(name_in_words(audit.mdp.actions, one["advised_action"]), 60)
+        return f"step {one['t']}, if it goes on: {advised}{often}"
     return _instead(one["t"], one["advised_action"], one["observed_action"], audit) + often
 
 
