@@ -122,3 +122,17 @@ def test_the_page_of_types_has_the_answer_of_the_terminal(clinic):
     assert "no tether, m = 2. Written to" in words(
         "report", folder / "types", folder / "path.csv", "-m", 2, "-o", folder / "page.html"
     )
+
+
+def test_a_review_of_types_is_that_of_the_library(clinic):
+    types, path, folder = clinic
+    found = tether.counterfactual(types, path).review()
+    answer = json_of("review", folder / "types", folder / "path.csv")
+    assert answer["sentences"] == found.sentences(str)
+    assert (answer["expected"], answer["mistakes"], answer["luck"], answer["T"]) == (
+        found.expected, found.mistakes, found.luck, 2
+    )  # fmt: skip
+    assert answer["foreseeable"] is None
+    assert "better" in words("review", folder / "types", folder / "path.csv")
+    done = CliRunner().invoke(main, ["review", "case:hidden-diabetes", "--against", "usual"])
+    assert "--against is not for types" in done.output + str(done.stderr)

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from tether.cli.options import Episode, PlanOptions
     from tether.explanation.typed_explanation import TypedExplanation
     from tether.model.several_types import Types
-    from tether.objects.types_object import TypedPlan
+    from tether.objects.types_object import TypedCounterfactual, TypedPlan
 
 __all__ = [
-    "about_types", "explain_types", "first_of", "opened_types", "path_about_types", "report_types", "shares_of",
-    "sources_of",
+    "about_types", "explain_types", "first_of", "opened_types", "path_about_types", "replayed_for_types",
+    "report_types", "shares_of", "sources_of",
 ]  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def report_types(
     from tether.cli.screen import put
     from tether.explanation.typed_explanation import explain_typed, typed_data
 
-    plan, source = planned_for_types(episode, limits, {}, None, refused)
+    plan, source = planned_for_types(episode, limits, None, None, refused)
     plan.report(output, title=title, certificate=certificate)
     size = output.stat().st_size
     if as_json:
@@ -107,7 +107,7 @@ def report_types(
 def planned_for_types(
     episode: Episode,
     limits: PlanOptions,
-    types: dict[str, str],
+    types: dict[str, str] | None,
     prior: dict[str, float] | None,
     refused: dict[str, Any],
 ) -> tuple[TypedPlan, str]:
@@ -116,32 +116,39 @@ def planned_for_types(
     ``refused`` are options that only one model has.
     """
     from tether.cli.screen import progress
+
+    limited = {"--subject-to": limits.subject_to, "--only": limits.only, "--never": limits.never, "--cost": limits.cost}
+    cf, source = replayed_for_types(episode, types, prior, refused | limited)
+    with progress() as say:
+        say("planning", LIMITS)
+        about = {"rule": limits.rule, "influence": limits.influence, **limits.judging}
+        return cf.plan(limits.k, limits.m, **about), source
+
+
+def replayed_for_types(
+    episode: Episode, types: dict[str, str] | None, prior: dict[str, float] | None, refused: dict[str, Any]
+) -> tuple[TypedCounterfactual, str]:
+    """The episode of somebody whose type was never recorded, and what names it; ``refused`` are not for types."""
+    from tether.cli.screen import progress
     from tether.io import open_path
     from tether.objects.counterfactual_object import counterfactual
 
-    only_one_model = {
-        "--subject-to": limits.subject_to,
-        "--only": limits.only,
-        "--never": limits.never,
-        "--cost": limits.cost,
-        "--horizon": episode.horizon,
-        "--then": episode.then != "best",
-    }
-    given = [name for name, value in (refused | only_one_model).items() if value]
+    beyond = {"--horizon": episode.horizon, "--then": episode.then != "best"}
+    given = [name for name, value in (refused | beyond).items() if value]
     if given:
         raise click.UsageError(f"{given[0]} is not for types: leave it out.")
     source = path_about_types(episode, types)
     with progress() as say:
         say("reading the models of the types", READING)
-        opened = opened_types(episode, types, prior)
-        path = open_path(source, first_of(opened), **episode.reading_path)
-        say("planning", LIMITS)
-        about = {"rule": limits.rule, "influence": limits.influence, **limits.judging}
-        return counterfactual(opened, path).plan(limits.k, limits.m, **about), source
+        opened = opened_types(episode, types or {}, prior)
+        return counterfactual(opened, open_path(source, first_of(opened), **episode.reading_path)), source
 
 
-def path_about_types(episode: Episode, types: dict[str, str]) -> str:
-    """What names the episode: PATH, the only word after ``--type``, or the embedded case itself."""
+def path_about_types(episode: Episode, types: dict[str, str] | None = None) -> str:
+    """What names the episode: PATH, the only word after ``--type``, or the embedded case itself.
+
+    ``types`` is None in commands without ``--type``.
+    """
     from tether.io.embedded import is_typed_case
 
     if types and episode.path is None:
@@ -149,9 +156,8 @@ def path_about_types(episode: Episode, types: dict[str, str]) -> str:
     if episode.path is None and is_typed_case(episode.model):
         return episode.model
     if types or episode.path is None:
-        raise click.UsageError(
-            "expected PATH alone after --type, or TYPES PATH: a directory of types, and what happened."
-        )
+        alone = "" if types is None else "PATH alone after --type, or "
+        raise click.UsageError(f"expected {alone}TYPES PATH: a directory of types, and what happened.")
     return episode.path
 
 

@@ -117,7 +117,7 @@ def _of_types(episode: Episode, audit: str | None) -> Offered:
 
     if audit is not None or episode.horizon is not None or episode.then != "best":
         raise click.UsageError("--audit, --horizon and --then are not for types: leave them out.")
-    source, types = path_about_types(episode, {}), opened_types(episode, {}, None)
+    source, types = path_about_types(episode), opened_types(episode, {}, None)
     return OfTypes(counterfactual(types, open_path(source, first_of(types), **episode.reading_path)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -54,28 +55,39 @@ def review(
 
     What each decision cost, judged by what could be known at the time: the model and the state. And what chance added.
     One row per step. Expected, less mistakes, plus luck is what happened.
+
+    MODEL may be a directory with the models of several types: decisions are then judged by the best for somebody who
+    does not see the type.
     """
+    from tether.cli.explaining_types import about_types, replayed_for_types
     from tether.cli.json_output import print_json
     from tether.cli.screen import progress, put
     from tether.explanation.answer_data import objective_data
     from tether.io import open_policy
 
-    cf = episode.replay()
+    judged: Callable[[], Review]
+    if about_types(episode, {}, None):
+        refused = {"--against": against != "best", "--policy-column": policy_columns}
+        typed, _ = replayed_for_types(episode, None, None, refused)
+        judged = partial(typed.review, objective=objective, minimise=minimise)
+    else:
+        cf = episode.replay()
+        policy = against if against in _STANDARDS else open_policy(against, cf, columns=policy_columns)
+        judged = partial(cf.review, policy, objective=objective, minimise=minimise)
     with progress() as say:
         say("solving the model")
-        policy = against if against in _STANDARDS else open_policy(against, cf, columns=policy_columns)
-        found = cf.review(policy, objective=objective, minimise=minimise)
+        found = judged()
         sentences = found.sentences(str if as_json else episode.name)
     if as_json:
         numbers = ("expected", "mistakes", "claimed", "luck", "observed", "unlike", "foreseeable", "outcome", "steps")
         print_json(
             "review",
             **episode.named,
-            T=cf.T,
+            T=found.T,
             against=against,
             horizon=found.horizon,
             **objective_data(objective, minimise),
-            discount=cf.mdp.discount,
+            discount=found.mdp.discount,
             **{name: getattr(found, name) for name in numbers},
             sentences=sentences,
         )

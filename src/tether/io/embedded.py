@@ -155,7 +155,7 @@ def words_of(source: str) -> Mapping[Any, str]:
     >>> words_of("case:epidemic")["V_I"], dict(words_of("model.csv"))
     ('vaccinate an infected person', {})
     """
-    return _made(find_case(source)).words if is_case(source) else {}
+    return _made(find_case(source)).words if is_case(source) and not is_typed_case(source) else {}
 
 
 def _path_of(case: Case | TypedCase, name: str, wanted: str, source: str) -> Path:
