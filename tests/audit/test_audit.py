@@ -71,7 +71,7 @@ def test_what_was_found_in_words():
         f"In 1 of them (50 %) {bad}); in the other 1 every decision was the model's best.",
         "With hindsight, at most 1 change would have gained something in 1 of them (50 %): 1.",
         "No replay of the plan ends worse than what happened.",
-        "The plan is not about its episode (10 % of it or more would be).",
+        "The plan is not about its episode (less than 10 % of it is).",
     ]
     assert found(mdp, stayed) == [
         "In it every decision was the model's best at the time.",

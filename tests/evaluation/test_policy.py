@@ -355,7 +355,7 @@ def test_a_policy_of_the_recorded_action(grid):
 
 
 def test_an_audit_of_a_policy_of_the_recorded_action(grid, tmp_path):
-    """It has no value for anyone: that would need a record. And nothing of it can be compared later."""
+    """It has no value for anyone: that would need a record. Its directory is continued only with the same decisions."""
 
     def policy(t, state, observed):
         return "left" if t == 2 else observed
@@ -365,8 +365,11 @@ def test_an_audit_of_a_policy_of_the_recorded_action(grid, tmp_path):
     alone = [tether.counterfactual(grid.mdp, path).evaluate(policy).value for path in log]
     assert table["value"].to_pylist() == pytest.approx(alone)
     assert table["model_value"].null_count == len(log)
-    with pytest.raises(tether.TetherError, match="looks at the recorded action"):
-        tether.audit(grid.mdp, log, policy=policy, out=tmp_path / "audit", certify=False)
+    again = tether.audit(grid.mdp, log, policy=policy, out=tmp_path / "audit", certify=False)
+    assert again.table["value"].to_pylist() == table["value"].to_pylist()
+    with pytest.raises(tether.TetherError, match="other"):
+        other = lambda t, state, observed: "up" if t == 2 else observed  # noqa: E731
+        tether.audit(grid.mdp, log, policy=other, out=tmp_path / "audit", certify=False)
 
 
 @pytest.mark.parametrize(("policy", "message"), REFUSED.values(), ids=REFUSED)

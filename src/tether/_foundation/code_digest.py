@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -22,7 +23,10 @@ def digest_of_code(function: Any) -> str:
     """
     import cloudpickle
 
-    module = sys.modules.get(getattr(function, "__module__", None) or type(function).__module__)
+    written = function
+    while isinstance(written, partial):
+        written = written.func
+    module = sys.modules.get(getattr(written, "__module__", None) or type(written).__module__)
     if module is None or _is_installed(module) or module.__name__ in cloudpickle.list_registry_pickle_by_value():
         return hashlib.sha256(cloudpickle.dumps(function)).hexdigest()
     cloudpickle.register_pickle_by_value(module)
@@ -33,7 +37,6 @@ def digest_of_code(function: Any) -> str:
 
 
 def _is_installed(module: ModuleType) -> bool:
-    name, file = module.__name__, module.__file__ if hasattr(module, "__file__") else None
-    if name == "__main__" or name.partition(".")[0] == "tether" or file is None:
-        return True
-    return "site-packages" in file or file.startswith(sys.prefix)
+    name, file = module.__name__, getattr(module, "__file__", None)
+    top = name.partition(".")[0]
+    return name == "__main__" or top == "tether" or top in sys.stdlib_module_names or file is None or "site-packages" in file

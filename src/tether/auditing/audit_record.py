@@ -333,6 +333,8 @@ class AuditRecord:
         1 episode.
         In it a decision was a mistake that could be known at the time (in all, such mistakes cost 35.9).
         With hindsight, at most 1 change would have gained something: 0.889.
+        No replay of the plan ends worse than what happened.
+        The plan is not about its episode (less than 10 % of it is).
         The expected gain holds under every causal model in which the luck of one step says nothing about the luck of
         another.
         The gain survives hidden reasons that changed the odds of an action by less than 5.54 times, if all

@@ -168,11 +168,11 @@ def _worse(audit: AuditRecord) -> list[str]:
 def _about(audit: AuditRecord) -> str:
     """How many of the plans that gain something are about their episode."""
     some, of = audit.summary.about, audit.summary.gained.size
-    least = f"{percent(ABOUT)} of it or more"
     if of == 1:
-        return f"The plan is {'' if some else 'not '}about its episode ({least}{'' if some else ' would be'})."
+        amount = f"{percent(ABOUT)} of it or more" if some else f"less than {percent(ABOUT)} of it"
+        return f"The plan is {'' if some else 'not '}about its episode ({amount} is)."
     many = "none" if not some else "all" if some == of else f"{some:,}"
-    return f"In {many} of these {of:,} the plan is about its episode ({least})."
+    return f"In {many} of these {of:,} the plan is about its episode ({percent(ABOUT)} of it or more)."
 
 
 def _many(some: int, of: int, what: str, mean: float) -> str:
