@@ -68,6 +68,21 @@ def test_too_little_address_space_is_said_before_a_library_crashes_in_it():
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"{said} unlimited\n")
 
 
+def test_a_limit_of_address_space_leaves_room_for_all_libraries():
+    """Arrow's own allocator would reserve 1 GB at once: of 1.5 GB too little was left for the others, which crashed."""
+    import resource
+
+    limit = 1500 << 20
+    env = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}
+    done = subprocess.run(
+        [sys.executable, "-c", "import tether_start; tether_start.main()", "explain", "case:toy"],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+        env={**env, "NUMBA_NUM_THREADS": "1"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "toy" in done.stdout
+
+
 def test_ctrl_c_while_it_starts_is_no_traceback(tmp_path):
     """The signal comes in the middle of an import: from a stand-in for a package that is loaded at the start."""
     (tmp_path / "click.py").write_text(

@@ -163,7 +163,7 @@ def _translated(ctx: click.Context) -> Iterator[None]:
         how, code = (str(stop), stop.code) if isinstance(stop, EndedBySignal) else ("interrupted", 130)
         click.echo(f"\ntether: {how}{continued}", err=True)
         ctx.exit(code)
-    except (MemoryError, RuntimeError, ImportError, OSError) as error:
+    except Exception as error:
         if is_shortage(error):
             _say(_short_of_memory(ctx, error))
         elif isinstance(error, OSError):
