@@ -98,6 +98,20 @@ class TypedCertificate(Tabular, Displayed):
         return "open" if sign * (self.nothing[1] - self.observed_value) > margin else "fails"
 
     @property
+    def is_never_worse(self) -> bool:
+        """Whether no causal model of a type makes it worse, on average, than what was done.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.epidemic()
+        >>> types = tether.Types({"any": case.mdp}, prior={"any": 1.0})
+        >>> tether.counterfactual(types, case.path).plan(k=3, m=1).certify().is_never_worse
+        True
+        """
+        return gain_of(self.nothing[0], self.observed_value, self.minimise) >= -rounding_of(self.observed_value)
+
+    @property
     def hidden_causes(self) -> list[str]:
         """What is left of the gain with hidden causes of actions and outcomes; empty if there is no gain to lose.
 
@@ -124,7 +138,9 @@ class TypedCertificate(Tabular, Displayed):
     def __str__(self) -> str:
         what = {
             "holds": "It is expected to do better than what happened",
-            "open": "Whether it is expected to do better than what happened depends on the causal model",
+            "open": "On average it could not have been worse; whether it is better depends on the causal model"
+            if self.is_never_worse
+            else "Whether it is expected to do better than what happened depends on the causal model",
             "fails": "It is not expected to do better than what happened",
         }[self.verdict]
         over = f"every causal model of each type {UNRELATED_LUCK}"
