@@ -66,7 +66,7 @@ class LimitedExplanation(HistoryExplanation):
     With at most 6 changes and a total distance of at most 9: right instead of down at step 2; later steps depend on
     what is met.
     The expected return is then 472.3 instead of -897.
-    At the first change, at step 2, 0 % of what is to be expected is about this episode.
+    At the first change, at step 2, 3 % of what is to be expected is about this episode.
     The largest total distance of a path is 8.867.
     """
 
