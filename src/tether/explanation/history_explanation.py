@@ -6,7 +6,7 @@ changes that are left, so a step says where the plan is most likely then, and wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -132,7 +132,7 @@ class HistoryExplanation(Tabular, Displayed):
             else "Nothing is changed: no plan within these limits does better than what was done.",
             luck_verdict(self.review, name, self._unreviewed),
             self._about_in_short(name),
-            sure_verdict(self._certified(), bool(self.changes)),
+            sure_verdict(self._certified(), bool(self.changes), more=self._warnings()),
         ).called(nouns or Nouns())
 
     def _hindsight(self, outcome: str | None) -> str:
@@ -174,6 +174,10 @@ class HistoryExplanation(Tabular, Displayed):
     def _sure(self) -> Iterator[str]:
         """How sure it is."""
         raise NotImplementedError
+
+    def _warnings(self) -> Sequence[str]:
+        """What else makes it less sure."""
+        return ()
 
     def _certified(self) -> str | None:
         """The verdict of the certificate; None without one."""

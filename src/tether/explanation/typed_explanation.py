@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -140,12 +140,16 @@ class TypedExplanation(HistoryExplanation):
         yield self._bracket()
         if self.certificate is not None:
             yield str(self.certificate)
+        yield from self.plan.cf.types.rests_on()
+
+    def _warnings(self) -> Sequence[str]:
+        return self.plan.cf.types.rests_on()
 
     def _certified(self) -> str | None:
-        found = self.certificate
-        if found is None or found.verdict == "holds":
-            return None if found is None else "holds"
-        return "never worse" if found.is_never_worse else "could do harm"
+        if self.certificate is None:
+            return None
+        verdict = self.certificate.verdict
+        return "could do harm" if verdict in ("open", "fails") else verdict
 
     def _interval(self) -> str:
         """For which chances before the episode the advice stays the same."""
