@@ -367,8 +367,8 @@ def test_an_audit_of_a_policy_of_the_recorded_action(grid, tmp_path):
     assert table["model_value"].null_count == len(log)
     again = tether.audit(grid.mdp, log, policy=policy, out=tmp_path / "audit", certify=False)
     assert again.table["value"].to_pylist() == table["value"].to_pylist()
+    other = lambda t, state, observed: "up" if t == 2 else observed  # noqa: E731
     with pytest.raises(tether.TetherError, match="other"):
-        other = lambda t, state, observed: "up" if t == 2 else observed  # noqa: E731
         tether.audit(grid.mdp, log, policy=other, out=tmp_path / "audit", certify=False)
 
 

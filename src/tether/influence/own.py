@@ -11,7 +11,6 @@ influenced, and allowed for k = 1, whatever they say.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self, runtime_checkable
@@ -102,9 +101,9 @@ class _Own:
         return isinstance(self.given, np.ndarray)
 
     @property
-    def digest(self) -> str:
-        """A digest of what it says: of the table, or of the function with what it refers to."""
-        return hashlib.sha256(self.given.tobytes()).hexdigest() if self.is_table else digest_of_code(self.given)
+    def digest(self) -> tuple[str | None, str]:
+        """A digest of what it says: of the table, or of the function with what it refers to; or None, and why."""
+        return digest_of_code(self.given)
 
     def bound(self, mdp: ModelRecord) -> Self:
         """It, for the states and actions of a model; what is bound already stays so."""
