@@ -32,8 +32,8 @@ class TypedRow:
     """One episode of an audit: what it says of the type, and what the best plan would have gained.
 
     ``step``, ``did`` and ``instead`` are those of the first change of the plan; None if it changes nothing. ``verdict``
-    is "holds", "open" or "fails", and ``gamma_star`` how strong hidden causes must be to undo the gain
-    (`tether.records.TypedCertificate`); None and not a number if nothing is gained, or nothing was certified.
+    is that of `tether.records.TypedCertificate`, and ``gamma_star`` how strong hidden causes must be to
+    undo the gain; None and not a number if nothing is gained, or nothing was certified.
     """
 
     episode: Any

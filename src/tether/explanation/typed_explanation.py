@@ -115,6 +115,7 @@ class TypedExplanation(HistoryExplanation):
         yield self._bracket()
         if self.certificate is not None:
             yield str(self.certificate)
+        yield from self.plan.cf.types.rests_on()
 
     def _types(self) -> str:
         cf = self.plan.cf
