@@ -50,7 +50,7 @@ class Said(NamedTuple):
 def audit_sentences(audit: AuditRecord) -> list[str]:
     """What is chance; how episodes ended; mistakes; what hindsight gains; how sure that is; which were not answered."""
     said = audit_in_parts(audit)
-    return [*said.chance, *said.warning, *said.lead[:1], *said.unfinished, *said.lead[1:], *said.notes]
+    return [*said.chance, *said.lead, *said.warning, *said.unfinished, *said.notes]
 
 
 def audit_in_parts(audit: AuditRecord) -> Said:
@@ -87,7 +87,7 @@ def _how_they_ended(audit: AuditRecord) -> str:
 
 
 def _worse_ends(audit: AuditRecord) -> list[str]:
-    """In how many episodes the return and the outcome disagree; said first, if there are any."""
+    """In how many episodes the return and the outcome disagree; said before what the plans gain."""
     some, gained = audit.summary.worse_ends, audit.summary.gained.size
     if not some:
         return []
@@ -150,8 +150,13 @@ def _gains(audit: AuditRecord) -> list[str]:
         if gained.size > 1 and summary.hindsight_only == gained.size:
             which = "All of this"
         is_ = "is" if gained.size == 1 or summary.hindsight_only in (1, gained.size) else "are"
-        sentences.append(f"{which} {is_} hindsight only: nobody could know it at the time.")
+        sentences.append(f"{which} {is_} hindsight only: {_unknown(audit)} at the time.")
     return [*sentences, _about(audit)]
+
+
+def _unknown(audit: AuditRecord) -> str:
+    """That it could not be known; of a learned model with other decisions that seem better, that it is not shown."""
+    return "the log does not show that it could be known" if audit.summary.unsure else "nobody could know it"
 
 
 def _worse(audit: AuditRecord) -> list[str]:

@@ -178,8 +178,8 @@ def with_headings(answer: Answer, verdicts: Verdicts) -> list[str | Text]:
 
     if not Console().is_terminal:
         return [*answer.sentences()]
-    parts = ((*answer.mistake, *answer.change, *answer.follows), answer.episode, answer.sure)
-    lines: list[str | Text] = [*answer.first]
+    parts = ((*answer.mistake, *answer.warning, *answer.change, *answer.follows), answer.episode, answer.sure)
+    lines: list[str | Text] = []
     for verdict, said in zip(verdicts, parts, strict=True):
         lines += [Text(f"{verdict.question} {verdict.word}", "bold"), *said]
     return lines

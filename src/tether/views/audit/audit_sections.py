@@ -100,7 +100,8 @@ def _cards(audit: AuditRecord) -> list[Card]:
         cards.append(Card("Something to lose", f"{worse:,}", f"{percent(worse / answered)} of them", "loss"))
     else:
         only = summary.hindsight_only
-        cards.append(Card("Hindsight only", f"{only:,}", "a gain that nobody could know of", "hindsight"))
+        of_what = "no mistake that the log shows" if summary.unsure else "a gain that nobody could know of"
+        cards.append(Card("Hindsight only", f"{only:,}", of_what, "hindsight"))
         cards.append(
             Card(
                 "Nothing to gain", f"{summary.ended - some:,}", f"{percent((summary.ended - some) / answered)} of them"
