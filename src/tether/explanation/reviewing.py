@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tether._foundation.rounding import rounding_of
-from tether._foundation.words import at_most_three_digits, counted, percent, three_digits
+from tether._foundation.words import at_most_three_digits, counted, in_points, percent, three_digits
 from tether.conditioning.model_sets import IF_EQUAL, IF_IMPOSSIBLE, is_practice_assumed
 from tether.explanation.state_words import acting
 from tether.model.practice import strongest_in_words
@@ -279,14 +279,7 @@ def _learned(found: Review) -> str:
 
 def _amount(found: Review) -> Callable[[float], str]:
     """A part of the account in words: of a return, or in percentage points."""
-    if found.objective is None:
-        return three_digits
-
-    def in_points(share: float) -> str:
-        points = three_digits(100 * share)
-        return f"{points} percentage point{'' if points == '1' else 's'}"
-
-    return in_points
+    return three_digits if found.objective is None else in_points
 
 
 def _is_nothing(found: Review, part: float) -> bool:
