@@ -436,9 +436,9 @@ def test_beside_every_strength_stands_that_of_what_was_recorded():
     cf, types = tether.counterfactual(mdp, died), tether.Types({"any": mdp}, {"any": 1.0})
     typed = tether.counterfactual(types, died)
     answers = [
-        cf.plan(m=1).certify(), cf.plan(m=1).explain(), cf.review(), tether.audit(mdp, log[:3]),
+        cf.plan(m=1).certify(), cf.plan(m=1).explain(), cf.review(), tether.audit(mdp, log[:8]),
         tether.evaluate_rules(mdp, log, [tether.rule("pressure = low", instead_of="wait", do="treat")])[0],
-        typed.plan(m=1).certify(), typed.plan(m=1).explain(), typed.review(), tether.audit(types, log[:3]),
+        typed.plan(m=1).certify(), typed.plan(m=1).explain(), typed.review(), tether.audit(types, [died, log[0]]),
     ]  # fmt: skip
     for answer in answers:
         assert str(answer).count(said) == 1, answer
