@@ -77,10 +77,10 @@ def ending(outcome: str) -> str:
     """How an episode ends, after "replays end".
 
     >>> ending("died"), ending("goal")
-    ('in death', 'so (goal)')
+    ('in death', 'the same way (goal)')
     """
     noun = outcome_noun(outcome)
-    return f"in {noun}" if noun else f"so ({outcome})"
+    return f"in {noun}" if noun else f"the same way ({outcome})"
 
 
 def review_headline(found: Review) -> str:
