@@ -39,4 +39,5 @@ def digest_of_code(function: Any) -> str:
 def _is_installed(module: ModuleType) -> bool:
     name, file = module.__name__, getattr(module, "__file__", None)
     top = name.partition(".")[0]
-    return name == "__main__" or top == "tether" or top in sys.stdlib_module_names or file is None or "site-packages" in file
+    own = name != "__main__" and top != "tether" and top not in sys.stdlib_module_names
+    return not own or file is None or "site-packages" in file
