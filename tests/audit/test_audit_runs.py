@@ -253,6 +253,29 @@ def test_functions_of_a_module_are_compared_by_their_code_and_its_globals(tmp_pa
     assert len(set(found)) == 4
 
 
+def locked(answer):
+    """A function that uses what cannot be copied."""
+    lock = threading.Lock()
+
+    def asked(*_):
+        with lock:
+            return answer
+
+    return asked
+
+
+@pytest.mark.parametrize("asked", [{"rule": locked(2)}, {"influence": locked(True)}, {"mechanism": locked(None)}])
+def test_a_function_that_uses_a_lock_is_asked_and_not_gone_on_with(tmp_path, asked):
+    if "mechanism" in asked:
+        asked = {"mechanism": lambda p, observed, q, inner=asked["mechanism"]: inner() or q}
+    in_memory = ask(None, workers=1, **asked)
+    assert ask(tmp_path, workers=1, **asked).table.equals(in_memory.table)
+    assert in_memory.sentences()
+    with pytest.raises(tether.FileError, match=r"cannot be told: .* uses something that cannot be compared .*lock"):
+        ask(tmp_path, workers=1, **asked)
+    assert ask(tmp_path, workers=1, fresh=True, **asked).table.equals(in_memory.table)
+
+
 def test_a_policy_about_whole_records_is_not_gone_on_with(tmp_path):
     class Asked:
         def given(self, path):

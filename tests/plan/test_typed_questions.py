@@ -117,6 +117,8 @@ def test_one_type_gives_the_answers_of_its_model(seed):
             for what in ("expected", "mistakes", "luck", "observed"):
                 assert getattr(mine, what) == pytest.approx(getattr(theirs, what), abs=1e-9)
             assert [one.mistake for one in mine.steps] == pytest.approx([one.mistake for one in theirs.steps], abs=1e-9)
+            star = theirs.gamma_star
+            assert mine.gamma_star == (None if star is None else pytest.approx(star, rel=1e-6))
         assert cf.evaluate("random").value == pytest.approx(usual.evaluate("random").value, abs=1e-12)
         assert cf.evaluate("random").std == pytest.approx(usual.evaluate("random").std, abs=1e-9)
         assert [row.value for row in cf.decisions().rows] == pytest.approx(

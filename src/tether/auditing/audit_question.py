@@ -99,7 +99,6 @@ class Question:
             "certify": self.certify,
             "policy": None if plans else _policy_name(self.policy),
             **({} if self.advisable is None else {"advisable": str(self.advisable)}),
-            **{f"{name}_is": one.digest for name, one in self._own.items()},
             "draws": self.draws,
             "seed": self.seed,
             "folds": self.folds,
@@ -111,11 +110,12 @@ class Question:
 
     def bound(self, mdp: ModelRecord) -> Question:
         """The question for a model: a test or a rule of the user's own knows its names."""
-        about: dict[str, Any] = {name: one.bound(mdp) for name, one in self._own.items()}
+        about: dict[str, Any] = {name: one.bound(mdp) for name, one in self.own.items()}
         return replace(self, **about)
 
     @property
-    def _own(self) -> dict[str, InfluenceTest | TetherRule]:
+    def own(self) -> dict[str, InfluenceTest | TetherRule]:
+        """The rule and the test of influence, if they are the user's own."""
         given = {"rule": self.rule, "influence": self.influence}
         return {name: one for name, one in given.items() if isinstance(one, InfluenceTest | TetherRule)}
 
@@ -123,19 +123,20 @@ class Question:
 def digest_of_question(mdp: MDP, question: Question, longest: Callable[[], int]) -> tuple[str | None, str]:
     """A digest of what the names of a question do not say; or None, and why it cannot be compared with another one.
 
-    Functions, and objects with them, are digested by what they decide. ``longest`` returns the number of steps of the
-    longest episode.
+    Policies and functions about changes are digested by what they decide, other functions by their code. ``longest``
+    returns the number of steps of the longest episode.
     """
     from tether.logs.fingerprint import digest_of_changes, digest_of_mechanism, digest_of_policy, digest_of_values
 
     def steps() -> int:
         return max(longest(), question.horizon or 0, mdp.horizon or 0)
 
-    found = [digest_of_mechanism(question.mechanism)]
+    found = []
     if question.objective is not None:
         decided = question.objective.on(mdp)
         found += [decided.ended.tobytes().hex(), decided.holds.tobytes().hex()]
-    about = [] if question.advisable is None else [digest_of_changes(mdp, question.advisable, steps)]
+    about = [digest_of_mechanism(question.mechanism), *(one.digest for one in question.own.values())]
+    about += [] if question.advisable is None else [digest_of_changes(mdp, question.advisable, steps)]
     about += [digest_of_policy(mdp, one, steps) for one in (question.policy, question.then) if one is not None]
     for digest, why in about:
         if digest is None:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import pyarrow
     from matplotlib.axes import Axes
 
-__all__ = ["Review", "ReviewedStep", "review", "review_counterfactual", "value_in_replay"]
+__all__ = ["Review", "ReviewedStep", "lowest_mean", "review", "review_counterfactual", "value_in_replay"]
 
 _NO_ACTION = -1
 
@@ -421,12 +421,12 @@ def undoing_strength(found: Review, step: ReviewedStep) -> float:
 
     def above(_: Ints, strengths: Floats) -> Floats:
         best, done = rows
-        return np.array([_lowest(*best, one) + _lowest(*done[:2], -done[2], one) for one in strengths.tolist()])
+        return np.array([lowest_mean(*best, one) + lowest_mean(*done[:2], -done[2], one) for one in strengths.tolist()])
 
     return float(undoing_strengths(above, 1)[0])
 
 
-def _lowest(share: Floats, chances: Floats, worth: Floats, gamma: float) -> float:
+def lowest_mean(share: Floats, chances: Floats, worth: Floats, gamma: float) -> float:
     """The lowest mean of worth over all, if hidden causes of a strength chose for whom the row is known."""
     (least,), (most,) = confounded_weights(share, gamma)
     order = np.argsort(worth)

@@ -103,13 +103,13 @@ def digest_of_policy(mdp: MDP, policy: Any, longest: Callable[[], int]) -> tuple
     return digest.hexdigest(), ""
 
 
-def digest_of_mechanism(mechanism: Mechanism) -> str:
-    """A digest of a mechanism, with the order of states or the function that it has."""
+def digest_of_mechanism(mechanism: Mechanism) -> tuple[str | None, str]:
+    """A digest of a mechanism, with the order of states or the function that it has; or None, and why."""
     if isinstance(mechanism, RowMechanism):
         return digest_of_code(mechanism.function)
     if isinstance(mechanism, Comonotone):
-        return digest_of_values([mechanism.name, None if mechanism.rank is None else mechanism.rank.tolist()])
-    return mechanism.name if type(mechanism) in KINDS else digest_of_code(mechanism)
+        return digest_of_values([mechanism.name, None if mechanism.rank is None else mechanism.rank.tolist()]), ""
+    return (mechanism.name, "") if type(mechanism) in KINDS else digest_of_code(mechanism)
 
 
 def digest_of_changes(mdp: MDP, advisable: Advisable, longest: Callable[[], int]) -> tuple[str | None, str]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether._foundation.checked_json import encode_checked
-from tether._foundation.words import percent
+from tether._foundation.words import counted, percent
 from tether._foundation.writing import written_into
 from tether.errors import FileError, Problem, QueryError
 from tether.model.model_record import ModelRecord
@@ -66,6 +66,9 @@ class Types:
     own_practice: Mapping[str, Floats] | None
     """For each type how often each pair is taken in its state, if those who acted saw the type; otherwise None."""
 
+    caveat: str
+    """What is to be said of types that nobody recorded, wherever they are used; empty for others."""
+
     def __init__(
         self,
         models: Mapping[str, ModelRecord],
@@ -93,7 +96,7 @@ class Types:
                 raise QueryError(f"the model of type {name!r} has another discount than the first")
         if not self.by_first_state:
             self.prior(None)
-        self.usual, self.own_practice = shares_together(models.values()), None
+        self.usual, self.own_practice, self.caveat = shares_together(models.values()), None, ""
         if practice is not None:
             if set(practice) != set(models):
                 raise QueryError(
@@ -147,6 +150,31 @@ class Types:
         """The model of a type as it is replayed: up to the end of the record, with probabilities as they are."""
         return replace(self.models[name], counts=None, horizon=None)
 
+    @property
+    def episodes(self) -> int | None:
+        """From how many episodes the models were learned; None if some were not learned."""
+        found = [mdp.counts for mdp in self.models.values()]
+        return None if None in found else sum(counts.episodes for counts in found if counts is not None)
+
+    @property
+    def together(self) -> ModelRecord:
+        """The model of the first type; of learned ones with the counts of all."""
+        first, found = next(iter(self.models.values())), [mdp.counts for mdp in self.models.values()]
+        if first.counts is None or None in found:
+            return replace(first, counts=None)
+        seen = np.sum([counts.transitions for counts in found if counts is not None], axis=0)
+        return replace(first, counts=replace(first.counts, transitions=seen))
+
+    def rests_on(self) -> list[str]:
+        """What is to be known of types that were learned from a log; empty for others."""
+        if self.episodes is None:
+            return []
+        pooling = [mdp.counts.pooling for mdp in self.models.values() if mdp.counts is not None]
+        said = [f"The models are learned, from {counted(self.episodes, 'episode')}.", self.caveat]
+        if all(one is not None and one.rho == 0.0 for one in pooling):
+            said.append("No effect of any action can be shown for any type: they differ no more than by chance.")
+        return [sentence for sentence in said if sentence]
+
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write all models and the prior to a directory, for `tether.io.read_types` and ``tether explain``.
 
@@ -181,6 +209,7 @@ class Types:
             own = self.own_practice
             practice = None if own is None else [own[name].tolist() for name in self.models]
             contents = {"format": TYPES_FORMAT, "types": listed, "usual": usual, "practice": practice}
+            contents["caveat"] = self.caveat
             (work / LIST_OF_TYPES).write_bytes(encode_checked(contents))
 
     def __repr__(self) -> str:

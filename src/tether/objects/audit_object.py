@@ -263,7 +263,8 @@ def audit(
     out : path, optional
         A directory for the results. Each finished batch of episodes is kept there, so that the same call continues
         where it was stopped. If the model, the log or the question has changed in between, the call is refused.
-        Policies are compared by what they decide; a policy with too many decisions to compare is not continued.
+        Policies are compared by what they decide; a policy with too many decisions to compare is not continued. Other
+        functions are compared by their code and what it uses; one that uses a lock or an open file is not continued.
     workers : int, optional
         How many processes answer; by default as many as there are cores, if there is enough work. The answers do not
         depend on it.
