@@ -1,5 +1,6 @@
 """Hidden causes, and luck that is related over time: exact numbers, linear programmes over laws, confounded worlds."""
 
+from collections import namedtuple
 from itertools import pairwise, product
 
 import numpy as np
@@ -412,3 +413,35 @@ def plain_model(mdp):
     """A model with the rows of another that was learned, as if they had been given."""
     rows = [(s, a, j, p) for s in mdp.states for a in mdp.actions_in(s) for j, p in zip(*mdp.row(s, a), strict=True)]
     return tether.MDP.from_table(*zip(*rows, strict=True), states=mdp.states, actions=mdp.actions)
+
+
+def test_beside_every_strength_stands_that_of_what_was_recorded():
+    """Frailty is recorded here. Had it not been, it would have been a hidden cause; all answers say how strong."""
+    State, rng = namedtuple("State", ["pressure", "frail"]), np.random.default_rng(1)
+    log = []
+    for frail, treated, lives in zip(rng.random(800) < 0.3, rng.random(800), rng.random(800), strict=True):
+        treat = bool(treated < (0.75 if frail else 0.25))
+        well = lives < (0.9 if treat else 0.5) - 0.3 * frail
+        states = [State("low", bool(frail)), State("normal" if well else "dead", bool(frail))]
+        log.append(tether.Path(states, ["treat" if treat else "wait"]))
+    worth = {State("normal", True): 1.0, State("normal", False): 1.0}
+    mdp = tether.learn(log).with_objective(final_reward=worth)
+    died = next(path for path in log if path.actions[0] == "wait" and path.states[1].pressure == "dead")
+    of_frail = [path.actions[0] == "treat" for path in log if path.states[0].frail]
+    of_all = [path.actions[0] == "treat" for path in log]
+    odds = [np.mean(some) / (1 - np.mean(some)) for some in (of_frail, of_all)]
+    times = tether.practice(mdp).left_out("frail")
+    assert times == pytest.approx(odds[0] / odds[1], rel=0.02)  # each state counts one step more
+    said = f"had frail not been recorded, it would have changed the odds of an action by up to {times:.3g} times"
+    cf, types = tether.counterfactual(mdp, died), tether.Types({"any": mdp}, {"any": 1.0})
+    typed = tether.counterfactual(types, died)
+    answers = [
+        cf.plan(m=1).certify(), cf.plan(m=1).explain(), cf.review(), tether.audit(mdp, log[:8]),
+        tether.evaluate_rules(mdp, log, [tether.rule("pressure = low", instead_of="wait", do="treat")])[0],
+        typed.plan(m=1).certify(), typed.plan(m=1).explain(), typed.review(), tether.audit(types, [died, log[0]]),
+    ]  # fmt: skip
+    for answer in answers:
+        assert str(answer).count(said) == 1, answer
+    given = tether.MDP.from_table(["a", "a"], ["x", "y"], ["b", "c"], [1.0, 1.0], terminal=["b", "c"])
+    given = given.with_objective(final_reward={"c": 1.0})
+    assert "For comparison" not in str(tether.counterfactual(given, tether.Path(["a", "b"], ["x"])).plan(m=1).certify())

@@ -12,6 +12,7 @@ from tether._foundation.words import counted, of_100, percent, three_digits
 from tether.auditing.tables import NO_OUTCOME, NOT_RECORDED
 from tether.conditioning.model_sets import EVERY_MODEL, IF_EQUAL, hidden_causes_in_words, is_practice_assumed
 from tether.explanation.terms import UNREWARDED, is_unrewarded
+from tether.model.practice import strongest_in_words
 from tether.plan.limits import ABOUT
 
 if TYPE_CHECKING:
@@ -195,6 +196,8 @@ def _certain(audit: AuditRecord) -> list[str]:
     holds, harm = summary.verdicts.get("holds", 0), summary.verdicts.get("could do harm", 0)
     assumed = is_practice_assumed(audit.mdp, None)
     hidden = survived_in_words(audit.summary.held, audit.question["gamma"], assumed)
+    if np.isfinite(audit.summary.held).any():
+        hidden += [sentence] if (sentence := strongest_in_words(audit.mdp)) else []
     if gained == 1:
         return [f"The expected gain {'holds' if holds else 'does not hold'} under {EVERY_MODEL}.", *hidden]
     some = "none" if holds == 0 else "all" if holds == gained else f"{holds:,}"

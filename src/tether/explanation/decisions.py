@@ -283,7 +283,7 @@ class Decisions(Tabular):
         >>> import tether
         >>> case = tether.cases.epidemic()
         >>> tether.counterfactual(case.mdp, case.path).decisions().plot().get_xlabel()
-        'time t (steps)'
+        'step'
         """
         from tether.figures.decisions_figure import plot_decisions
 

@@ -10,6 +10,7 @@ from tether._foundation.rounding import rounding_of
 from tether._foundation.words import at_most_three_digits, counted, in_points, percent, three_digits
 from tether.conditioning.model_sets import IF_EQUAL, IF_IMPOSSIBLE, is_practice_assumed
 from tether.explanation.state_words import acting
+from tether.model.practice import strongest_in_words
 
 if TYPE_CHECKING:
     from tether.explanation.mistakes import Review, ReviewedStep
@@ -76,10 +77,10 @@ def ending(outcome: str) -> str:
     """How an episode ends, after "replays end".
 
     >>> ending("died"), ending("goal")
-    ('in death', 'so (goal)')
+    ('in death', 'the same way (goal)')
     """
     noun = outcome_noun(outcome)
-    return f"in {noun}" if noun else f"so ({outcome})"
+    return f"in {noun}" if noun else f"the same way ({outcome})"
 
 
 def review_headline(found: Review) -> str:
@@ -261,10 +262,11 @@ def _hidden(found: Review) -> str:
         return f"No hidden reason, however strong, makes the decision at step {worst.t} right, {IF_IMPOSSIBLE}."
     times = at_most_three_digits(strength)
     practice = IF_EQUAL if is_practice_assumed(found.mdp, None) else ""
-    return (
+    said = (
         f"The decision at step {worst.t} was right only if hidden reasons changed the odds of an action {times} times "
         f"or more{practice}."
     )
+    return f"{said} {strongest_in_words(found.mdp)}".rstrip()
 
 
 def _learned(found: Review) -> str:

@@ -190,7 +190,7 @@ def simple_alternatives(explanation: Explanation, name: Name) -> list[str]:
         of = "its"
         if found.gain <= rounding_of(plan.observed_value):
             return ["No fixed sequence of actions gains anything: what helps depends on the state."]
-        listed = ", ".join(f"at step {t} {name(action)}" for t, action in found.changes.items())
+        listed = ", ".join(f"at step {t} {acting(action, name)}" for t, action in found.changes.items())
         well = "does as well" if found.is_as_good else f"has {percent(found.gain / plan.gain)} of the gain"
         said.append(f"A fixed sequence {well}, whatever the state: {listed}.")
     if found.near_equal:

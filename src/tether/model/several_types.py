@@ -156,6 +156,15 @@ class Types:
         found = [mdp.counts for mdp in self.models.values()]
         return None if None in found else sum(counts.episodes for counts in found if counts is not None)
 
+    @property
+    def together(self) -> ModelRecord:
+        """The model of the first type; of learned ones with the counts of all."""
+        first, found = next(iter(self.models.values())), [mdp.counts for mdp in self.models.values()]
+        if first.counts is None or None in found:
+            return replace(first, counts=None)
+        seen = np.sum([counts.transitions for counts in found if counts is not None], axis=0)
+        return replace(first, counts=replace(first.counts, transitions=seen))
+
     def rests_on(self) -> list[str]:
         """What is to be known of types that were learned from a log; empty for others."""
         if self.episodes is None:
