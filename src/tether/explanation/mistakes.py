@@ -28,6 +28,7 @@ from tether.explanation.reviewing import likelihood, review_headline, review_sen
 from tether.influence.one_step import Support
 from tether.model.model_record import ModelRecord
 from tether.model.properties import Property, make_property
+from tether.model.several_types import refuse_types
 from tether.observation.changes import nothing_to_change
 from tether.observation.earned import Earned, earned
 from tether.observation.indices import path_of
@@ -354,6 +355,9 @@ def review(
     >>> round(found.expected, 3), round(found.mistakes, 3), round(found.luck, 3), found.observed
     (-1.0, 35.859, -1.141, -38.0)
     """
+    refuse_types(
+        mdp, "a review is of one model", "tether.counterfactual(types, path).review() is for somebody of a hidden type"
+    )
     asked_in, seen, wanted = observed_in_question(mdp, observe(mdp, path), make_property(objective))
     return _review(Standard(asked_in, against, wanted, bool(minimise)), seen, horizon, None)
 
