@@ -12,6 +12,7 @@ from tether._foundation.words import counted, of_100, percent, three_digits
 from tether.auditing.tables import NO_OUTCOME, NOT_RECORDED
 from tether.conditioning.model_sets import EVERY_MODEL, IF_EQUAL, hidden_causes_in_words, is_practice_assumed
 from tether.explanation.terms import UNREWARDED, is_unrewarded
+from tether.model.practice import strongest_in_words
 from tether.plan.limits import ABOUT
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Said(NamedTuple):
 def audit_sentences(audit: AuditRecord) -> list[str]:
     """What is chance; how episodes ended; mistakes; what hindsight gains; how sure that is; which were not answered."""
     said = audit_in_parts(audit)
-    return [*said.chance, *said.warning, *said.lead[:1], *said.unfinished, *said.lead[1:], *said.notes]
+    return [*said.chance, *said.lead, *said.warning, *said.unfinished, *said.notes]
 
 
 def audit_in_parts(audit: AuditRecord) -> Said:
@@ -87,7 +88,7 @@ def _how_they_ended(audit: AuditRecord) -> str:
 
 
 def _worse_ends(audit: AuditRecord) -> list[str]:
-    """In how many episodes the return and the outcome disagree; said first, if there are any."""
+    """In how many episodes the return and the outcome disagree; said before what the plans gain."""
     some, gained = audit.summary.worse_ends, audit.summary.gained.size
     if not some:
         return []
@@ -157,8 +158,13 @@ def _gains(audit: AuditRecord) -> list[str]:
         if gained.size > 1 and summary.hindsight_only == gained.size:
             which = "All of this"
         is_ = "is" if gained.size == 1 or summary.hindsight_only in (1, gained.size) else "are"
-        sentences.append(f"{which} {is_} hindsight only: nobody could know it at the time.")
+        sentences.append(f"{which} {is_} hindsight only: {_unknown(audit)} at the time.")
     return [*sentences, _about(audit)]
+
+
+def _unknown(audit: AuditRecord) -> str:
+    """That it could not be known; of a learned model with other decisions that seem better, that it is not shown."""
+    return "the log does not show that it could be known" if audit.summary.unsure else "nobody could know it"
 
 
 def _worse(audit: AuditRecord) -> list[str]:
@@ -202,6 +208,8 @@ def _certain(audit: AuditRecord) -> list[str]:
     holds, harm = summary.verdicts.get("holds", 0), summary.verdicts.get("could do harm", 0)
     assumed = is_practice_assumed(audit.mdp, None)
     hidden = survived_in_words(audit.summary.held, audit.question["gamma"], assumed)
+    if np.isfinite(audit.summary.held).any():
+        hidden += [sentence] if (sentence := strongest_in_words(audit.mdp)) else []
     if gained == 1:
         return [f"The expected gain {'holds' if holds else 'does not hold'} under {EVERY_MODEL}.", *hidden]
     some = "none" if holds == 0 else "all" if holds == gained else f"{holds:,}"

@@ -100,8 +100,10 @@ def _cards(audit: AuditRecord) -> list[Card]:
         cards.append(Card("Something to lose", f"{worse:,}", f"{percent(worse / answered)} of them", "loss"))
     else:
         only = summary.hindsight_only
-        cards.append(Card("Hindsight only", f"{only:,}", "a gain that nobody could know of", "hindsight"))
-        cards.append(Card("Nothing to gain", f"{answered - bad.size - only:,}", "and no mistake"))
+        of_what = "no mistake that the log shows" if summary.unsure else "a gain that nobody could know of"
+        cards.append(Card("Hindsight only", f"{only:,}", of_what, "hindsight"))
+        neither = "no mistake that the log shows" if summary.unsure else "and no mistake"
+        cards.append(Card("Nothing to gain", f"{answered - bad.size - only:,}", neither))
     if summary.worse_ends:
         cards.append(Card("Return against outcome", f"{summary.worse_ends:,}", "more return, a worse end", "worse-end"))
     if is_certified(audit.question) and some:
