@@ -118,7 +118,7 @@ def _show(story: Story) -> Plan:
     for other in longer:
         more = other.verdicts(story.name_of, nouns)
         put(
-            f"A longer tether (k = {other.plan.k}) helps more, and is less about this {case.noun}: {more.hindsight} "
+            f"A longer tether (k = {other.plan.k}) helps more, and is less about this {case.noun}: w{more.hindsight[1:]} "
             f"{more.about.sentences[-1]}"
         )
     put("")

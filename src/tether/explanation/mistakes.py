@@ -24,7 +24,7 @@ from tether.evaluation.evaluate import evaluate_decider
 from tether.evaluation.outcomes import outcome_of
 from tether.evaluation.plain import best_for_anyone
 from tether.evaluation.review import SURE, Batch, horizons, review_batch
-from tether.explanation.reviewing import review_headline, review_sentences, review_verdict
+from tether.explanation.reviewing import likelihood, review_headline, review_sentences, review_verdict
 from tether.influence.one_step import Support
 from tether.model.model_record import ModelRecord
 from tether.model.properties import Property, make_property
@@ -178,6 +178,11 @@ class Review(Tabular):
         """Whether decisions are judged against the best of the model."""
         return is_best(self.against)
 
+    @property
+    def may_err(self) -> bool:
+        """Whether a mistake may be an error of estimation, because the model was learned."""
+        return self.is_best and self.mdp.counts is not None
+
     @cached_property
     def foreseeable(self) -> float | None:
         """The foreseeable gain: what the best policy of the plain model, or that of ``against``, gains in this episode.
@@ -294,7 +299,7 @@ class Review(Tabular):
         return f"<Review: {', '.join(numbers)}>"
 
     def _repr_html_(self) -> str:
-        head = ("t", "state", "action", "best", "expected", "mistake", "luck")
+        head = ["t", "state", "action", "best", "expected", "mistake", *(["likely"] if self.may_err else []), "luck"]
         rows = [
             (
                 step.t,
@@ -302,6 +307,7 @@ class Review(Tabular):
                 *(("ended", "") if step.action is None else (step.action, step.best)),
                 f"{step.expected:.6g}",
                 f"{step.mistake:.4g}",
+                *([likelihood(step) if step.mistake else ""] if self.may_err else []),
                 f"{step.luck:.4g}",
             )
             for step in self.steps
