@@ -94,8 +94,8 @@ def over_all_laws(p, q, o, values, share, gamma, sign):
 def least_over_laws(p, q, share, gamma, cost):
     """The smallest expected cost over all laws of (A, Y_a, Y_b) that agree with what is observed.
 
-    The actions of the state are a, b and perhaps more, taken with ``share``. The odds of each given both outcomes differ
-    from its odds at most ``gamma`` times. A hidden cause matters through the two outcomes alone.
+    The actions of the state are a, b and perhaps more, taken with ``share``. Given both outcomes, the odds of each
+    differ from its odds at most ``gamma`` times. A hidden cause matters through the two outcomes alone.
     """
     n = p.size
     shape = (len(share), n, n)  # the action, Y_a, Y_b
@@ -155,10 +155,8 @@ def test_rows_of_three_actions_are_bounds_that_nearly_always_are_attained():
         o, gamma = int(rng.integers(3)), float(rng.choice([1.3, 2.0, 4.0]))
         values, share = rng.integers(-3, 4, 3).astype(float), rng.dirichlet(np.full(3, 2.0))
         for sign in (1.0, -1.0):
-            found, exact = (
-                of_row(p, q, o, values, share, gamma, sign),
-                over_all_laws(p, q, o, values, share, gamma, sign),
-            )
+            asked = p, q, o, values, share, gamma, sign
+            found, exact = of_row(*asked), over_all_laws(*asked)
             assert sign * found <= sign * exact + 1e-7
             equal.append(abs(found - exact) < 1e-6)
     assert np.mean(equal) >= 0.9
