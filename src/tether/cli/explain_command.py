@@ -161,7 +161,8 @@ def print_explanation(explanation: Explanation, episode: Episode, suggested: boo
     first = explanation.verdicts(episode.name, nouns)
     put(f"{episode.title(nouns.episode)} · {first.ended}", first.foreseen, first.hindsight, "")
     said = explanation.answer(episode.name)
-    put(*under_headings(first, ((*said.mistake, *said.change, *said.follows), said.episode, said.sure), said.first), "")
+    luck_and_plan = *said.mistake, *said.warning, *said.change, *said.follows
+    put(*under_headings(first, (luck_and_plan, said.episode, said.sure)), "")
     put(*_settings(explanation.plan, episode, suggested), "")
     luck = left_to_chance(explanation.plan.asked, explanation.plan.chain)
     put(steps_table(explanation.steps, luck=luck, name=episode.name, noun="t" if nouns.step == "step" else nouns.step))

@@ -77,9 +77,13 @@ class Types:
     ) -> None:
         if not models:
             raise QueryError("there must be at least one type: tether.Types({'a name': mdp}, prior={'a name': 1.0})")
-        for name in models:
+        if not isinstance(models, Mapping) or not isinstance(prior, Mapping):
+            raise QueryError("models and prior are mappings: tether.Types({'a name': mdp}, prior={'a name': 1.0})")
+        for name, mdp in models.items():
             if not isinstance(name, str):
                 raise QueryError(Problem(f"the name of a type must be a text, not {name!r}", value=name))
+            if not isinstance(mdp, ModelRecord):
+                raise QueryError(Problem(f"the model of type {name!r} must be a tether.MDP, not {mdp!r}", value=mdp))
         if set(models) != set(prior):
             raise QueryError(
                 f"prior must name the types {', '.join(map(repr, models))}, not {', '.join(map(repr, prior))}"
@@ -118,6 +122,8 @@ class Types:
                 if state not in share:
                     raise QueryError(Problem(f"prior says nothing of type {name!r} in state {state!r}", state))
                 share = share[state]
+            if isinstance(share, bool) or not isinstance(share, int | float | np.number):
+                raise QueryError(Problem(f"prior of type {name!r} must be a number, not {share!r}", value=share))
             found[name] = float(share)
         total = sum(found.values())
         if not (min(found.values()) >= 0 and abs(total - 1.0) <= 1e-9):  # also if one is not a number
