@@ -66,7 +66,7 @@ def audit_in_parts(audit: AuditRecord) -> Said:
     if placebo is not None and placebo.shows_nothing:
         return Said(first, [], [_how_they_ended(audit)], [], [*_consistent(audit), *broken])
     lead = [_how_they_ended(audit), _mistakes(audit)]
-    notes = [*_gains(audit), *_certain(audit), *_valued(audit), *_consistent(audit), *broken]
+    notes = [*_cost(audit), *_gains(audit), *_certain(audit), *_valued(audit), *_consistent(audit), *broken]
     return Said(first, _worse_ends(audit), lead, _unfinished(audit), notes)
 
 
@@ -118,13 +118,20 @@ def _mistakes(audit: AuditRecord) -> str:
     if bad.size == 0:
         where = "In it" if answered == 1 else "In all of them"
         return f"{where} {others} at the time."
-    cost = three_digits(float(bad.mean()))
-    per = "" if bad.size == 1 else " per episode"
-    what = f"a decision was a mistake that could be known at the time (in all, such mistakes cost {cost}{per})"
+    what = "a decision was a mistake that could be known at the time"
     if bad.size == answered:
         return f"{'In it' if answered == 1 else 'In all of them'} {what}."
     rest = f"in the other {answered - bad.size:,} {others}"
     return f"In {bad.size:,} of them ({percent(bad.size / answered)}) {what}; {rest}."
+
+
+def _cost(audit: AuditRecord) -> list[str]:
+    """What such mistakes cost."""
+    bad = audit.summary.mistaken
+    if bad.size == 0:
+        return []
+    cost = three_digits(float(bad.mean()))
+    return [f"Such mistakes cost {cost}{'' if bad.size == 1 else ' on average, in an episode that has any'}."]
 
 
 def _gains(audit: AuditRecord) -> list[str]:
