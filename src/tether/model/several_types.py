@@ -145,9 +145,10 @@ class Types:
         changed = {
             name: mdp.with_objective(discount=discount, final_reward=final_reward) for name, mdp in self.models.items()
         }
-        return self._like(changed)
+        return self.with_models(changed)
 
-    def _like(self, models: Mapping[str, ModelRecord]) -> Self:
+    def with_models(self, models: Mapping[str, ModelRecord]) -> Self:
+        """A copy with other models of the same states and actions."""
         made = type(self).__new__(type(self))
         made.__dict__.update(self.__dict__)
         made.models = dict(models)
@@ -160,8 +161,10 @@ class Types:
     @property
     def episodes(self) -> int | None:
         """From how many episodes the models were learned; None if some were not learned."""
-        found = [mdp.counts for mdp in self.models.values()]
-        return None if None in found else sum(counts.episodes for counts in found if counts is not None)
+        found = [mdp.counts for mdp in self.models.values() if mdp.counts is not None]
+        if len(found) < len(self.models):
+            return None
+        return sum(one.episodes + one.left_out for one in found) - max(one.left_out for one in found)
 
     @property
     def together(self) -> ModelRecord:
