@@ -358,17 +358,12 @@ def _limit_runs(
                 is_edited = e < position.size and position[e] == at
                 for k in range(most):
                     of_pair[k] = FAR if allowed[at] else -1
-                if is_edited:  # twice: an array that is chosen here would count references
-                    for i in range(edit_start[row[e]], edit_start[row[e] + 1]):
-                        j = successor(slots, 0, edit_next[i])
-                        for k in range(most):
-                            of_pair[k] = min(of_pair[k], limit_after[j, k])
-                else:
-                    x = pair_start[state[node]] + at - begin
-                    for i in range(row_start[x], row_start[x + 1]):
-                        j = successor(slots, 0, next_state[i])
-                        for k in range(most):
-                            of_pair[k] = min(of_pair[k], limit_after[j, k])
+                x = row[e] if is_edited else pair_start[state[node]] + at - begin
+                start, stop = (edit_start[x], edit_start[x + 1]) if is_edited else (row_start[x], row_start[x + 1])
+                for i in range(start, stop):
+                    j = successor(slots, 0, edit_next[i] if is_edited else next_state[i])
+                    for k in range(most):
+                        of_pair[k] = min(of_pair[k], limit_after[j, k])
                 is_influenced = is_edited and influenced[e] > 0
                 for k in range(most):
                     if is_influenced:
