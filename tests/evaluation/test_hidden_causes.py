@@ -164,6 +164,34 @@ def test_what_makes_a_mistake_right_against_a_linear_programme(data):
         assert least_over_laws(p, q, share, 1e4, cost) >= -1e-3
 
 
+@FEWER
+@given(data=st.data())
+def test_what_makes_a_mistake_right_within_each_hidden_type(data):
+    """For one step and two types: the prior's mean of linear programmes, one for each type."""
+    n, share = 3, 0.5
+    weights = st.lists(st.sampled_from([1, 2, 5]), min_size=n, max_size=n)
+    rows = np.array([[data.draw(weights) for _ in range(2)] for _ in range(2)], float)  # by type, action
+    rows /= rows.sum(axis=2, keepdims=True)
+    values = np.array(data.draw(st.lists(st.integers(-3, 3), min_size=n, max_size=n)), float)
+    prior = data.draw(st.sampled_from([0.2, 0.5, 0.9]))
+    models = {}
+    for name, (p, q) in zip("ab", rows, strict=True):
+        P = np.zeros((n, 2, n))
+        P[:, 0], P[:, 1] = p, q
+        models[name] = tether.MDP.from_arrays(P).with_objective(final_reward=values)
+    types = tether.Types(models, {"a": prior, "b": 1 - prior})
+    star = tether.counterfactual(types, tether.Path([0, 1], [0])).review().gamma_star
+    cost = np.broadcast_to(values[None, None, :] - values[None, :, None], (2, n, n))  # b is worth so much more
+    if star is None:
+        assert (np.array([prior, 1 - prior]) @ (rows @ values)) @ [1, -1] >= -1e-9
+        return
+    for gamma, undone in ((star * (1 - 1e-6), False), (star * (1 + 1e-6), True)):
+        if 1.0 <= gamma < 1e6:
+            of_types = [least_over_laws(p, q, share, gamma, cost) for p, q in rows]
+            apart = np.dot([prior, 1 - prior], of_types)
+            assert apart <= 1e-7 if undone else apart >= -1e-7
+
+
 class Confounded:
     """A world with a hidden cause at each step, 0 or 1: it changes both what is done and what follows."""
 

@@ -15,6 +15,7 @@ from tether.auditing.audit_sentences import survived_in_words
 from tether.conditioning.model_sets import UNRELATED_LUCK, check_gamma, is_practice_assumed
 from tether.errors import PathError, QueryError
 from tether.evaluation.typed_certificate import typed_certificate
+from tether.learning.folds import unseen_types
 from tether.model.practice import strongest_in_words
 from tether.model.several_types import Types
 from tether.observation.episodes import Episodes
@@ -180,7 +181,7 @@ def audit_of_types(
     log = _log(episodes)
     for done, (name, path) in enumerate(log.items(), start=1):
         try:
-            found.append(_row(name, TypedRecord(types, path), k, m, about, certify))
+            found.append(_row(name, TypedRecord(unseen_types(types, path), path), k, m, about, certify))
         except PathError as error:
             if strict:
                 raise

@@ -92,6 +92,7 @@ def explain(
     MODEL may be a directory with the models of several types (tether.Types.save), or be given as --type NAME=MODEL: the
     answer is then for somebody who does not see the type.
     """
+    from tether._foundation.words import number
     from tether.cli.json_output import print_json
     from tether.cli.screen import progress, put
     from tether.explanation.answer_data import explanation_data
@@ -129,17 +130,19 @@ def explain(
         return
     print_explanation(explanation, episode, suggested=limits.k is None)
     for one in written:
-        put(f"Written to {one['file']}{'.' if one['question'] is None else ': ' + one['question']}")
+        less = f", less {number(one['shift'])}" if one["shift"] else ""
+        put(f"Written to {one['file']}{'.' if one['question'] is None else ': ' + one['question'] + less}")
 
 
 def _write(plan: Plan, file: str) -> dict[str, Any]:
     """Write the plan, or the model that it is a scheduler of; what was written, and the question for it."""
     if file.lower().endswith((".json", ".txt")):
         plan.write(file)
-        return {"file": file, "states": None, "transitions": None, "question": None}
+        return {"file": file, "states": None, "transitions": None, "question": None, "shift": None}
     about: dict[str, Any] = {"rule": plan.rule, "influence": plan.influence, "objective": plan.objective}
     made = plan.cf.write(file, plan.k, plan.m, **about, minimise=plan.minimise)
-    return {"file": made.file, "states": made.states, "transitions": made.transitions, "question": made.question}
+    sizes = {"states": made.states, "transitions": made.transitions}
+    return {"file": made.file, **sizes, "question": made.question, "shift": made.shift}
 
 
 def names_of(features: str) -> list[str]:
@@ -158,7 +161,8 @@ def print_explanation(explanation: Explanation, episode: Episode, suggested: boo
     first = explanation.verdicts(episode.name, nouns)
     put(f"{episode.title(nouns.episode)} · {first.ended}", first.foreseen, first.hindsight, "")
     said = explanation.answer(episode.name)
-    put(*under_headings(first, ((*said.mistake, *said.change, *said.follows), said.episode, said.sure), said.first), "")
+    luck_and_plan = *said.mistake, *said.warning, *said.change, *said.follows
+    put(*under_headings(first, (luck_and_plan, said.episode, said.sure)), "")
     put(*_settings(explanation.plan, episode, suggested), "")
     luck = left_to_chance(explanation.plan.asked, explanation.plan.chain)
     put(steps_table(explanation.steps, luck=luck, name=episode.name, noun="t" if nouns.step == "step" else nouns.step))

@@ -134,6 +134,7 @@ def replayed_for_types(
     """The episode of somebody whose type was never recorded, and what names it; ``refused`` are not for types."""
     from tether.cli.screen import progress
     from tether.io import open_path
+    from tether.learning.folds import unseen_types
     from tether.objects.counterfactual_object import counterfactual
 
     beyond = {"--horizon": episode.horizon, "--then": episode.then != "best"}
@@ -144,7 +145,8 @@ def replayed_for_types(
     with progress() as say:
         say("reading the models of the types", READING)
         opened = opened_types(episode, types or {}, prior)
-        return counterfactual(opened, open_path(source, first_of(opened), **episode.reading_path)), source
+        path = open_path(source, first_of(opened), **episode.reading_path)
+        return counterfactual(unseen_types(opened, path), path), source
 
 
 def path_about_types(episode: Episode, types: dict[str, str] | None = None) -> str:

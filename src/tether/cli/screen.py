@@ -42,11 +42,8 @@ def put(*what: str | Text | Table, style: str = "") -> None:
     sys.stdout.write(_fitted(Console(highlight=False, markup=False, emoji=False), what, style))
 
 
-def under_headings(
-    verdicts: Iterable[Verdict], parts: Iterable[Iterable[str]], first: Iterable[str] = ()
-) -> Iterator[str | Text]:
+def under_headings(verdicts: Iterable[Verdict], parts: Iterable[Iterable[str]]) -> Iterator[str | Text]:
     """Sentences under three headings: each a question and its answer in a word, bold on a terminal."""
-    yield from first
     for verdict, said in zip(verdicts, parts, strict=True):
         yield Text(f"{verdict.question} {verdict.word}", "bold")
         yield from said
