@@ -117,6 +117,8 @@ def test_one_type_gives_the_answers_of_its_model(seed):
             for what in ("expected", "mistakes", "luck", "observed"):
                 assert getattr(mine, what) == pytest.approx(getattr(theirs, what), abs=1e-9)
             assert [one.mistake for one in mine.steps] == pytest.approx([one.mistake for one in theirs.steps], abs=1e-9)
+            star = theirs.gamma_star
+            assert mine.gamma_star == (None if star is None else pytest.approx(star, rel=1e-6))
         assert cf.evaluate("random").value == pytest.approx(usual.evaluate("random").value, abs=1e-12)
         assert cf.evaluate("random").std == pytest.approx(usual.evaluate("random").std, abs=1e-9)
         assert [row.value for row in cf.decisions().rows] == pytest.approx(
@@ -367,6 +369,10 @@ def test_what_types_refuse():
             "the same for everybody.*2 hidden types; learn one model",
         ),
         (lambda: tether.robust(cf.types, cf.path), "for one model, and these are 2 hidden types"),
+        (lambda: tether.review(cf.types, cf.path), r"a review is of one model.*counterfactual\(types, path\)\.review"),
+        (lambda: tether.Types({"a": 3}, {"a": 1.0}), "the model of type 'a' must be a tether.MDP"),
+        (lambda: tether.Types(cf.types.models, {"z0": "half", "z1": 0.5}), "prior of type 'z0' must be a number"),
+        (lambda: tether.Types([cf.types.models["z0"]], [1.0]), "models and prior are mappings"),
         (lambda: tether.certify(cf, cf.plan(), minimise=True), "a plan is judged by its own objective"),
         (lambda: cf.sweep(ks=[]), "at least one k"),
     ):

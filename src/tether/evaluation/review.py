@@ -41,7 +41,10 @@ from tether.observation.changes import nothing_left, nothing_to_change
 from tether.observation.path import Observation
 from tether.plan.standard import LayerValues, Standard, check_finite
 
-__all__ = ["SURE", "Batch", "BatchReview", "StepReviews", "Steps", "horizons", "probability_better", "review_batch"]
+__all__ = [
+    "SURE", "Batch", "BatchReview", "StepReviews", "Steps", "chance_above", "horizons", "probability_better",
+    "review_batch",
+]  # fmt: skip
 
 SURE = 0.95
 """In a learned model a decision is called a mistake if that is at least so likely."""
@@ -388,12 +391,17 @@ def _probability(standard: Standard, pair: Ints, found: _Columns) -> Floats:
 
 def _shown_better(standard: Standard, best: Ints | None, done: Ints) -> Floats:
     """How surely the log of a learned model shows that pairs are better than what was done; None: usual practice."""
-    from scipy.special import ndtr
-
     mean, sd, _ = standard.advantages
     apart, unsure = 0.0 - mean[done], sd[done]
     if best is not None:
         apart, unsure = mean[best] + apart, sd[best] + unsure
+    return chance_above(apart, unsure)
+
+
+def chance_above(apart: Floats, unsure: Floats) -> Floats:
+    """How likely differences are to be above 0, from their means and standard deviations."""
+    from scipy.special import ndtr
+
     with np.errstate(divide="ignore", invalid="ignore"):
         found: Floats = np.where(unsure > 0, ndtr(apart / unsure), np.where(apart == 0, 0.5, apart > 0))
     return found

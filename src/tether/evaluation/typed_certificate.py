@@ -8,7 +8,7 @@ from those who acted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import Tabular
 from tether._foundation.markup import Displayed
 from tether._foundation.rounding import gain_of, rounding_of
-from tether._foundation.words import number
+from tether._foundation.words import counted, number
 from tether.conditioning.model_sets import (
     UNRELATED_LUCK,
     check_gamma,
@@ -26,7 +26,9 @@ from tether.conditioning.model_sets import (
     model_set,
 )
 from tether.errors import QueryError
+from tether.evaluation.sightings import ENOUGH
 from tether.evaluation.typed_following import TypeFollowed
+from tether.model.practice import strongest_in_words
 from tether.model.properties import Property
 from tether.plan.best_values import observed_value
 from tether.plan.objective import asked
@@ -35,6 +37,9 @@ from tether.plan.typed_plan import TypedPlanRecord
 from tether.plan.typed_record import TypedRecord
 
 __all__ = ["TypedCertificate", "typed_certificate"]
+
+_UNLIKELY = 0.05
+"""Types that are less likely do not decide whether an advised action was seen often enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,11 @@ class TypedCertificate(Tabular, Displayed):
         What the plan was made for.
     practice_assumed : bool
         As of `tether.records.Certificate`.
+    compared : str
+        As of `tether.records.Certificate`.
+    episodes, least_seen : int or None
+        For learned models: from how many episodes, and how often the log of some type has the advised action that it
+        has least often; types that are less than 5 % likely do not count. None if nothing is advised, and of a policy.
 
     Examples
     --------
@@ -88,14 +98,26 @@ class TypedCertificate(Tabular, Displayed):
     objective: Property | None = None
     minimise: bool = False
     practice_assumed: bool = False
+    compared: str = ""
+    episodes: int | None = None
+    least_seen: int | None = None
 
     @property
     def verdict(self) -> str:
-        """``"holds"`` if even the worst is a gain, ``"fails"`` if not even the best is, otherwise ``"open"``."""
+        """Whether the gain holds.
+
+        ``"holds"`` if even the worst is a gain, ``"never worse"`` if it is what happened, ``"fails"`` if not even the
+        best is a gain, otherwise ``"open"``. ``"seen too rarely"`` in place of the first for learned models, as of
+        `tether.records.Certificate`.
+        """
         margin, sign = rounding_of(self.observed_value), -1.0 if self.minimise else 1.0
-        if sign * (self.nothing[0] - self.observed_value) > margin:
-            return "holds"
-        return "open" if sign * (self.nothing[1] - self.observed_value) > margin else "fails"
+        least, most = (sign * (end - self.observed_value) for end in self.nothing)
+        if least > margin:
+            rarely = self.least_seen is not None and self.least_seen < ENOUGH
+            return "seen too rarely" if rarely else "holds"
+        if most <= margin:
+            return "fails"
+        return "never worse" if least >= -margin else "open"
 
     @property
     def hidden_causes(self) -> list[str]:
@@ -110,7 +132,8 @@ class TypedCertificate(Tabular, Displayed):
         The gain survives hidden reasons that changed the odds of an action by less than 5.54 times.
         """
         star = self.gamma_star if self.verdict == "holds" else None
-        return left_with_hidden_causes(self.gamma, _span(self.worst, self.best), star, self.practice_assumed)
+        left = left_with_hidden_causes(self.gamma, _span(self.worst, self.best), star, self.practice_assumed)
+        return [*left, self.compared] if star is not None and self.compared else left
 
     def to_arrow(self) -> Any:
         """One row per assumption: assume, worst, best, the guaranteed gain."""
@@ -124,12 +147,21 @@ class TypedCertificate(Tabular, Displayed):
     def __str__(self) -> str:
         what = {
             "holds": "It is expected to do better than what happened",
+            "seen too rarely": "No gain can be said to hold",
+            "never worse": "It is not expected to do worse than what happened",
             "open": "Whether it is expected to do better than what happened depends on the causal model",
             "fails": "It is not expected to do better than what happened",
         }[self.verdict]
         over = f"every causal model of each type {UNRELATED_LUCK}"
         value = "expected return" if self.objective is None else f"chance that {self.objective.in_words}"
         said = [f"{what}: over {over}, the {value} is {_span(*self.nothing)}; observed {number(self.observed_value)}."]
+        if self.verdict == "seen too rarely":
+            seen = "once" if self.least_seen == 1 else counted(self.least_seen or 0, "time")
+            said.append(f"But an advised action was seen {seen} in somebody of a type, and {ENOUGH} times are needed.")
+        elif self.verdict == "never worse":
+            said.append("That it does better rests on an assumption that no data can test.")
+        if self.episodes is not None and self.verdict != "fails":
+            said.append("This takes the learned probabilities as right.")
         wider = _span(*self.related)
         if wider != _span(*self.nothing):
             lost = self.verdict == "holds" and gain_of(self.related[0], self.observed_value, self.minimise) <= 0.0
@@ -138,11 +170,30 @@ class TypedCertificate(Tabular, Displayed):
         return " ".join([*said, *self.hidden_causes])
 
 
-def typed_certificate(plan: TypedPlanRecord, gamma: float = 1.0, practice: Any = None) -> TypedCertificate:
-    """The certificate of a plan; ``practice`` says how often each action is usually taken, of whatever type one is."""
+def typed_certificate(
+    plan: TypedPlanRecord, gamma: float = 1.0, practice: Any = None, *, compare: bool = True
+) -> TypedCertificate:
+    """The certificate of a plan; ``practice`` says how often each action is usually taken, of whatever type one is.
+
+    ``compare``: whether to say how strong a recorded variable would have been.
+    """
     followed = [TypeFollowed.of_plan(model_set(one, "nothing"), plan) for one in plan.cf.by_type.values()]
     values = plan.value, plan.observed_value
-    return _certified(plan.cf, followed, values, plan.objective, plan.minimise, gamma, practice)
+    found = _certified(plan.cf, followed, values, plan.objective, plan.minimise, gamma, practice)
+    compared = strongest_in_words(plan.cf.types.together) if compare and 1.0 < found.gamma_star < np.inf else ""
+    return replace(found, least_seen=_least_seen(plan), compared=compared)
+
+
+def _least_seen(plan: TypedPlanRecord) -> int | None:
+    """How often the log of a type has the action that the plan advises and that it has least often."""
+    types, advised = plan.cf.types, []
+    for name, share in plan.cf.posterior.items():
+        counts = types.models[name].counts
+        if counts is None or share < _UNLIKELY:
+            continue
+        seen = np.add.reduceat(counts.transitions, types.models[name].form.row_start[:-1])
+        advised += [seen[pair] for pair in plan.changed_pairs()]
+    return int(min(advised)) if advised else None
 
 
 def certify_typed(
@@ -203,6 +254,7 @@ def _certified(
         by_type={name: (float(low), float(high)) for name, (low, high) in zip(cf.possible, ends.T, strict=True)},
         objective=objective,
         minimise=minimise,
+        episodes=cf.types.episodes,
         practice_assumed=usual is None and own is None and is_practice_assumed(worlds[0].mdp, practice),
     )
 

@@ -6,24 +6,31 @@ Those who decided saw the states, and what these say of the type. With b_t the p
 
 where b' is b after a led to j. The mistake at t is V_t(s_t, b_t) - Q_t(s_t, b_t, a_t); the rest is luck.
 Where types earn different rewards, what was earned is averaged over what the whole episode says of the type.
+
+Of learned models a mistake is claimed as in `tether.evaluation.review`, with the advantages and standard deviations of
+each type averaged over b_t. Hidden causes at a step, within each type, are those of `Review.gamma_star`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether.errors import Problem, QueryError
 from tether.evaluation.outcomes import outcome_of
-from tether.explanation.mistakes import Review, ReviewedStep
+from tether.evaluation.review import chance_above
+from tether.explanation.mistakes import Review, ReviewedStep, lowest_mean
 from tether.model.properties import Property
 from tether.observation.changes import nothing_to_change
 from tether.observation.earned import model_return, step_rewards
 from tether.plan.hidden_types import MOST, TypedValues
 from tether.plan.objective import negated_model
+from tether.plan.policy import shares_of_pairs
 from tether.plan.resting import asked_model
+from tether.plan.standard import Standard
 from tether.plan.typed_plan import worlds
 from tether.plan.typed_record import TypedRecord
 
@@ -36,8 +43,8 @@ _NO_ACTION = -1
 class TypedReview(Review):
     """Mistake or luck, judged by the best without seeing the type; made by `TypedCounterfactual.review`.
 
-    Its numbers, sentences and figure are those of `tether.records.Review`. There is no foreseeable gain, and no
-    strength of a hidden cause that comes anew at each step: a type is a hidden cause that stays.
+    Its numbers, sentences and figure are those of `tether.records.Review`. There is no foreseeable gain.
+    ``gamma_star`` is about hidden causes that come anew at each step, beside the type, which stays.
 
     Examples
     --------
@@ -48,10 +55,12 @@ class TypedReview(Review):
     3 mistakes cost 1,320, most of it at step 2
     """
 
+    undoing: float | None = None
+
     @property
     def gamma_star(self) -> float | None:
-        """None: a hidden cause of one step is not what was asked."""
-        return None
+        """How strong a hidden cause would have to be for the costliest mistake to be right; None without one."""
+        return self.undoing
 
 
 def review_typed(cf: TypedRecord, objective: Property | None, minimise: bool) -> TypedReview:
@@ -63,6 +72,7 @@ def review_typed(cf: TypedRecord, objective: Property | None, minimise: bool) ->
     seen, T = replayed[0].observation, cf.T
     models = [asked_model(cf.types.bare(name), objective)[0] for name in cf.types.models]
     models = [negated_model(mdp) for mdp in models] if minimise else models
+    standards = [Standard(mdp, "best", objective, minimise) for mdp in cf.types.models.values()]
     beliefs = np.stack([cf.posterior_over_time[name] for name in cf.types.models], axis=1)
     values = TypedValues(models, seen, beliefs[0], T)
     if not values.exact:
@@ -87,25 +97,77 @@ def review_typed(cf: TypedRecord, objective: Property | None, minimise: bool) ->
         over = bool(nothing_to_change(form, np.array([s]), _NO_ACTION)[0])
         done, better = cf.path.actions[t], models[0].actions[int(form.pair_action[best])]
         acted = (None, None) if over else (done, better)
-        numbers = sign * float(worth.max()), mistake, luck, discount**t, float(mistake > 0.0)
+        sure = _probability(standards, beliefs[t], best, int(pairs[own])) if mistake > 0.0 else 0.0
+        numbers = sign * float(worth.max()), mistake, luck, discount**t, sure
         steps.append(ReviewedStep(t, models[0].states[s], acted[0], acted[1], *numbers))
     mistakes, luck = (sum(step.weight * getattr(step, what) for step in steps) for what in ("mistake", "luck"))
+    claimed = [step for step in steps if step.is_claimed]
     ending = None if seen.states[T] < 0 else outcome_of(models[0], int(seen.states[T]))
-    return TypedReview(
-        mdp=cf.types.bare(cf.possible[0]),
+    found = TypedReview(
+        mdp=cf.types.together,
         against="best",
         objective=objective,
         minimise=minimise,
         horizon=T,
         expected=steps[0].expected,
         mistakes=mistakes,
-        claimed=mistakes,
+        claimed=sum(step.cost for step in claimed),
         luck=luck,
         observed=sign * float(cf.shares @ [model_return(one.mdp, seen) for one in replayed]),
         unlike=0.0,
         steps=tuple(steps),
         outcome=None if ending is None else ending.name,
     )
+    worst = found.largest()
+    return found if worst is None else replace(found, undoing=_undoing(cf, values, worst, beliefs[worst.t]))
+
+
+def _probability(standards: Sequence[Standard], belief: Floats, best: int, done: int) -> float:
+    """How likely it is that another pair is better than what was done; 1 of models that were given."""
+    some = [(standard, float(share)) for standard, share in zip(standards, belief, strict=True) if share > 0.0]
+    if any(standard.mdp.counts is None for standard, _ in some):
+        return 1.0
+    apart, unsure = 0.0, 0.0
+    for standard, share in some:
+        mean, sd, _ = standard.advantages
+        apart, unsure = apart + share * (mean[best] - mean[done]), unsure + share * (sd[best] + sd[done])
+    return float(chance_above(np.array([apart]), np.array([unsure]))[0])
+
+
+def _undoing(cf: TypedRecord, values: TypedValues, step: ReviewedStep, belief: Floats) -> float:
+    """How strong hidden causes at a step must be, within each type, for what was done to be as good as the best."""
+    from tether.core.extremes import undoing_strengths
+
+    rows, first = values.step(step.t), values.models[0]
+    usual = shares_of_pairs(first, None) if cf.types.usual is None else cf.types.usual
+    sides: list[tuple[float, Floats, Floats, Floats]] = []
+    for action, sign in ((step.best, 1.0), (step.action, -1.0)):
+        pair = first.pair_index(step.state, action)
+        some = slice(int(rows.row_start[pair]), int(rows.row_start[pair + 1]))
+        seen = belief * rows.probability[some]
+        followed = _followed(values, step.t + 1, rows.next_state[some], seen)
+        for z, mdp in enumerate(values.models):
+            if belief[z] > 0.0:
+                chances, earned = rows.probability[some][:, z], values.rows.rewards(step.t, z)[some]
+                worth = sign * (earned + mdp.discount * followed[:, z])
+                sides.append((float(belief[z]), usual[pair : pair + 1], chances, worth))
+
+    def lead(gamma: float) -> float:
+        return sum(part * lowest_mean(share, chances, worth, gamma) for part, share, chances, worth in sides)
+
+    def above(_: Ints, strengths: Floats) -> Floats:
+        return np.array([lead(gamma) for gamma in strengths.tolist()])
+
+    return float(undoing_strengths(above, 1)[0])
+
+
+def _followed(values: TypedValues, t: int, states: Ints, seen: Floats) -> Floats:
+    """For each next state the vector that is best for what is then known of the type; any where it cannot come."""
+    found = []
+    for state, weights in zip(states.tolist(), seen, strict=True):
+        vectors = values.vectors(t, state, 0)
+        found.append(vectors[int(np.argmax(vectors @ weights))])
+    return np.array(found)
 
 
 def _best(values: TypedValues, t: int, s: int, weights: Floats) -> float:

@@ -95,6 +95,7 @@ def _saved(root: Path, prior: Mapping[str, Any] | None) -> Types:
         shares[name] = {s: p for s, p in zip(mdp.states, share, strict=True) if p is not None} if by_state else share
     types = Types(models, shares if prior is None else prior)
     types.usual = None if content["usual"] is None else np.array(content["usual"], np.float64)
+    types.caveat = content.get("caveat", "")
     if content["practice"] is not None:
         own = zip(models, content["practice"], strict=True)
         types.own_practice = {name: np.array(shares, np.float64) for name, shares in own}

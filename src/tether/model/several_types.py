@@ -12,7 +12,8 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether._foundation.checked_json import encode_checked
-from tether._foundation.words import percent
+from tether._foundation.markup import facts
+from tether._foundation.words import counted, percent
 from tether._foundation.writing import written_into
 from tether.errors import FileError, Problem, QueryError
 from tether.model.model_record import ModelRecord
@@ -66,6 +67,9 @@ class Types:
     own_practice: Mapping[str, Floats] | None
     """For each type how often each pair is taken in its state, if those who acted saw the type; otherwise None."""
 
+    caveat: str
+    """What is to be said of types that nobody recorded, wherever they are used; empty for others."""
+
     def __init__(
         self,
         models: Mapping[str, ModelRecord],
@@ -74,9 +78,13 @@ class Types:
     ) -> None:
         if not models:
             raise QueryError("there must be at least one type: tether.Types({'a name': mdp}, prior={'a name': 1.0})")
-        for name in models:
+        if not isinstance(models, Mapping) or not isinstance(prior, Mapping):
+            raise QueryError("models and prior are mappings: tether.Types({'a name': mdp}, prior={'a name': 1.0})")
+        for name, mdp in models.items():
             if not isinstance(name, str):
                 raise QueryError(Problem(f"the name of a type must be a text, not {name!r}", value=name))
+            if not isinstance(mdp, ModelRecord):
+                raise QueryError(Problem(f"the model of type {name!r} must be a tether.MDP, not {mdp!r}", value=mdp))
         if set(models) != set(prior):
             raise QueryError(
                 f"prior must name the types {', '.join(map(repr, models))}, not {', '.join(map(repr, prior))}"
@@ -93,7 +101,7 @@ class Types:
                 raise QueryError(f"the model of type {name!r} has another discount than the first")
         if not self.by_first_state:
             self.prior(None)
-        self.usual, self.own_practice = shares_together(models.values()), None
+        self.usual, self.own_practice, self.caveat = shares_together(models.values()), None, ""
         if practice is not None:
             if set(practice) != set(models):
                 raise QueryError(
@@ -115,6 +123,8 @@ class Types:
                 if state not in share:
                     raise QueryError(Problem(f"prior says nothing of type {name!r} in state {state!r}", state))
                 share = share[state]
+            if isinstance(share, bool) or not isinstance(share, int | float | np.number):
+                raise QueryError(Problem(f"prior of type {name!r} must be a number, not {share!r}", value=share))
             found[name] = float(share)
         total = sum(found.values())
         if not (min(found.values()) >= 0 and abs(total - 1.0) <= 1e-9):  # also if one is not a number
@@ -135,9 +145,10 @@ class Types:
         changed = {
             name: mdp.with_objective(discount=discount, final_reward=final_reward) for name, mdp in self.models.items()
         }
-        return self._like(changed)
+        return self.with_models(changed)
 
-    def _like(self, models: Mapping[str, ModelRecord]) -> Self:
+    def with_models(self, models: Mapping[str, ModelRecord]) -> Self:
+        """A copy with other models of the same states and actions."""
         made = type(self).__new__(type(self))
         made.__dict__.update(self.__dict__)
         made.models = dict(models)
@@ -146,6 +157,33 @@ class Types:
     def bare(self, name: str) -> ModelRecord:
         """The model of a type as it is replayed: up to the end of the record, with probabilities as they are."""
         return replace(self.models[name], counts=None, horizon=None)
+
+    @property
+    def episodes(self) -> int | None:
+        """From how many episodes the models were learned; None if some were not learned."""
+        found = [mdp.counts for mdp in self.models.values() if mdp.counts is not None]
+        if len(found) < len(self.models):
+            return None
+        return sum(one.episodes + one.left_out for one in found) - max(one.left_out for one in found)
+
+    @property
+    def together(self) -> ModelRecord:
+        """The model of the first type; of learned ones with the counts of all."""
+        first, found = next(iter(self.models.values())), [mdp.counts for mdp in self.models.values()]
+        if first.counts is None or None in found:
+            return replace(first, counts=None)
+        seen = np.sum([counts.transitions for counts in found if counts is not None], axis=0)
+        return replace(first, counts=replace(first.counts, transitions=seen))
+
+    def rests_on(self) -> list[str]:
+        """What is to be known of types that were learned from a log; empty for others."""
+        if self.episodes is None:
+            return []
+        pooling = [mdp.counts.pooling for mdp in self.models.values() if mdp.counts is not None]
+        said = [f"The models are learned, from {counted(self.episodes, 'episode')}.", self.caveat]
+        if all(one is not None and one.rho == 0.0 for one in pooling):
+            said.append("No effect of any action can be shown for any type: they differ no more than by chance.")
+        return [sentence for sentence in said if sentence]
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write all models and the prior to a directory, for `tether.io.read_types` and ``tether explain``.
@@ -181,7 +219,14 @@ class Types:
             own = self.own_practice
             practice = None if own is None else [own[name].tolist() for name in self.models]
             contents = {"format": TYPES_FORMAT, "types": listed, "usual": usual, "practice": practice}
+            contents["caveat"] = self.caveat
             (work / LIST_OF_TYPES).write_bytes(encode_checked(contents))
+
+    def _repr_html_(self) -> str:
+        prior = "depends on the first state" if self.by_first_state else ""
+        shares = {} if prior else self.prior(None)
+        some = [(name, prior or f"{percent(shares[name])} before an episode") for name in self.models]
+        return facts([("types", counted(len(self.models), "model")), *some])
 
     def __repr__(self) -> str:
         if self.by_first_state:

@@ -124,13 +124,15 @@ class SideBySide:
 
     def earned(self, t: int) -> Floats:
         """The reward of each entry in each model, at step t."""
-        made = np.zeros((self.next_state.size, len(self.forms)))
-        for z, form in enumerate(self.forms):
-            rewards = form.rewards.at(t)
-            if form.rewards.by_entry:
-                made[self.entries(z), z] = rewards
-            else:
-                made[:, z] = np.repeat(rewards, np.diff(self.row_start))
+        return np.stack([self.rewards(t, z) for z in range(len(self.forms))], axis=1)
+
+    def rewards(self, t: int, z: int) -> Floats:
+        """The reward of each entry in one model, at step t."""
+        rewards = self.forms[z].rewards.at(t)
+        if not self.forms[z].rewards.by_entry:
+            return np.repeat(rewards, np.diff(self.row_start))
+        made = np.zeros(self.next_state.size)
+        made[self.entries(z)] = rewards
         return made
 
     def expected(self, t: int, probability: Floats) -> Floats:

@@ -20,6 +20,7 @@ from tether.errors import QueryError
 from tether.influence.one_step import GivenInfluence as Influence
 from tether.influence.rules import GivenRule as Rule
 from tether.model.properties import Property, make_property
+from tether.observation.changes import is_change
 from tether.observation.earned import model_return
 from tether.plan.hidden_types import TypedValues
 from tether.plan.objective import asked, negated
@@ -261,6 +262,17 @@ class TypedPlanRecord:
                     after[one] = after.get(one, 0.0) + mass * rows.probability[place]
             found.append({node: mass for node, mass in after.items() if mass @ self.cf.shares > 0.0})
         return tuple(found)
+
+    def changed_pairs(self) -> set[int]:
+        """The pairs of state and action, by index, that the plan takes in place of what was done."""
+        mdp, found = self.vectors.models[0], set[int]()
+        for t, nodes in enumerate(self.occupancy[:-1]):
+            for node in nodes:
+                action = self.vectors.choice(t, *node).action
+                pair = mdp.find_pair(node.state, action)
+                if is_change(mdp.form, np.array([node.state]), np.array([pair]), int(self.vectors.seen.actions[t]))[0]:
+                    found.add(pair)
+        return found
 
     def distribution(self, t: int) -> dict[Any, float]:
         """States that can be at time t = 0 … T if the plan is followed, and their probabilities."""
