@@ -187,8 +187,8 @@ def hindsight_in_words(explanation: Explanation, replay: Replay) -> str:
     if not explanation.changes:
         return "With hindsight: no, not within these limits."
     happened = next((one for one in replay.endings if one.name == replay.outcome), None)
-    if happened is not None and happened.chance[-1] < 1 - ROUNDING:
-        left = float(happened.chance[-1])
+    if happened is not None and happened.end < 1 - ROUNDING:
+        left = happened.end
         if happened.side == "good":
             return f"With hindsight: a higher expected score, but only {of_hundred(left)} of 100 replays end so well."
         much = "a little, " if 1 - left < _LITTLE else "in part, " if 1 - left < _MUCH else "yes, "
