@@ -177,6 +177,21 @@ class Review(Tabular):
         """Whether decisions are judged against the best of the model."""
         return is_best(self.against)
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing can be said of decisions: the model is learned from a log that shows no effect of any action.
+
+        Examples
+        --------
+        >>> import tether
+        >>> paths = [tether.Path(["sick", end], [do]) for end in ("well", "dead") for do in ("wait", "treat")]
+        >>> print(*tether.review(tether.learn(paths), paths[0]).verdict(str))
+        No decision can be called a mistake: the log shows no effect of any action.
+        """
+        counts = self.mdp.counts
+        none = counts is not None and counts.pooling is not None and counts.pooling.rho == 0
+        return none and self.mistakes == 0
+
     @cached_property
     def foreseeable(self) -> float | None:
         """The foreseeable gain: what the best policy of the plain model, or that of ``against``, gains in this episode.

@@ -176,7 +176,7 @@ def _foreseen(review: Review | None, name: Name) -> str:
     worst = review.largest()
     if worst is not None:
         return f"{then} yes, {acting(worst.best, name)} instead of {name(worst.action)} at step {worst.t}."
-    if review.mistakes > rounding_of(review.expected, review.observed):
+    if review.is_silent or review.mistakes > rounding_of(review.expected, review.observed):
         return f"{then} the log does not show it."
     return f"{then} no."
 
