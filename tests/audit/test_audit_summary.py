@@ -75,6 +75,7 @@ def test_the_summary_is_that_of_the_rows(tmp_path_factory, rows, apart):
         assert (summary.episodes, len(found)) == (len(rows), len(rows))
         assert summary.answered == sum(row["problem"] is None for row in rows)
         assert summary.mistaken.tolist() == [row["claimed"] for row in bad]
+        assert summary.unsure == sum(bool(row["mistakes"]) and not row["claimed"] for row in rows)
         assert summary.hindsight_only == sum(not row["claimed"] for row in gained)
         assert summary.gained.tolist() == [row["gain"] for row in gained]
         assert summary.lost.tolist() == [row["gain"] for row in lost]

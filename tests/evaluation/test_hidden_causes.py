@@ -1,5 +1,6 @@
 """Hidden causes, and luck that is related over time: exact numbers, linear programmes over laws, confounded worlds."""
 
+from collections import namedtuple
 from itertools import pairwise, product
 
 import numpy as np
@@ -161,6 +162,34 @@ def test_what_makes_a_mistake_right_against_a_linear_programme(data):
             assert apart <= 1e-7 if undone else apart >= -1e-7
     if np.isinf(star):
         assert least_over_laws(p, q, share, 1e4, cost) >= -1e-3
+
+
+@FEWER
+@given(data=st.data())
+def test_what_makes_a_mistake_right_within_each_hidden_type(data):
+    """For one step and two types: the prior's mean of linear programmes, one for each type."""
+    n, share = 3, 0.5
+    weights = st.lists(st.sampled_from([1, 2, 5]), min_size=n, max_size=n)
+    rows = np.array([[data.draw(weights) for _ in range(2)] for _ in range(2)], float)  # by type, action
+    rows /= rows.sum(axis=2, keepdims=True)
+    values = np.array(data.draw(st.lists(st.integers(-3, 3), min_size=n, max_size=n)), float)
+    prior = data.draw(st.sampled_from([0.2, 0.5, 0.9]))
+    models = {}
+    for name, (p, q) in zip("ab", rows, strict=True):
+        P = np.zeros((n, 2, n))
+        P[:, 0], P[:, 1] = p, q
+        models[name] = tether.MDP.from_arrays(P).with_objective(final_reward=values)
+    types = tether.Types(models, {"a": prior, "b": 1 - prior})
+    star = tether.counterfactual(types, tether.Path([0, 1], [0])).review().gamma_star
+    cost = np.broadcast_to(values[None, None, :] - values[None, :, None], (2, n, n))  # b is worth so much more
+    if star is None:
+        assert (np.array([prior, 1 - prior]) @ (rows @ values)) @ [1, -1] >= -1e-9
+        return
+    for gamma, undone in ((star * (1 - 1e-6), False), (star * (1 + 1e-6), True)):
+        if 1.0 <= gamma < 1e6:
+            of_types = [least_over_laws(p, q, share, gamma, cost) for p, q in rows]
+            apart = np.dot([prior, 1 - prior], of_types)
+            assert apart <= 1e-7 if undone else apart >= -1e-7
 
 
 class Confounded:
@@ -412,3 +441,35 @@ def plain_model(mdp):
     """A model with the rows of another that was learned, as if they had been given."""
     rows = [(s, a, j, p) for s in mdp.states for a in mdp.actions_in(s) for j, p in zip(*mdp.row(s, a), strict=True)]
     return tether.MDP.from_table(*zip(*rows, strict=True), states=mdp.states, actions=mdp.actions)
+
+
+def test_beside_every_strength_stands_that_of_what_was_recorded():
+    """Frailty is recorded here. Had it not been, it would have been a hidden cause; all answers say how strong."""
+    State, rng = namedtuple("State", ["pressure", "frail"]), np.random.default_rng(1)
+    log = []
+    for frail, treated, lives in zip(rng.random(800) < 0.3, rng.random(800), rng.random(800), strict=True):
+        treat = bool(treated < (0.75 if frail else 0.25))
+        well = lives < (0.9 if treat else 0.5) - 0.3 * frail
+        states = [State("low", bool(frail)), State("normal" if well else "dead", bool(frail))]
+        log.append(tether.Path(states, ["treat" if treat else "wait"]))
+    worth = {State("normal", True): 1.0, State("normal", False): 1.0}
+    mdp = tether.learn(log).with_objective(final_reward=worth)
+    died = next(path for path in log if path.actions[0] == "wait" and path.states[1].pressure == "dead")
+    of_frail = [path.actions[0] == "treat" for path in log if path.states[0].frail]
+    of_all = [path.actions[0] == "treat" for path in log]
+    odds = [np.mean(some) / (1 - np.mean(some)) for some in (of_frail, of_all)]
+    times = tether.practice(mdp).left_out("frail")
+    assert times == pytest.approx(odds[0] / odds[1], rel=0.02)  # each state counts one step more
+    said = f"had frail not been recorded, it would have changed the odds of an action by up to {times:.3g} times"
+    cf, types = tether.counterfactual(mdp, died), tether.Types({"any": mdp}, {"any": 1.0})
+    typed = tether.counterfactual(types, died)
+    answers = [
+        cf.plan(m=1).certify(), cf.plan(m=1).explain(), cf.review(), tether.audit(mdp, log[:8]),
+        tether.evaluate_rules(mdp, log, [tether.rule("pressure = low", instead_of="wait", do="treat")])[0],
+        typed.plan(m=1).certify(), typed.plan(m=1).explain(), typed.review(), tether.audit(types, [died, log[0]]),
+    ]  # fmt: skip
+    for answer in answers:
+        assert str(answer).count(said) == 1, answer
+    given = tether.MDP.from_table(["a", "a"], ["x", "y"], ["b", "c"], [1.0, 1.0], terminal=["b", "c"])
+    given = given.with_objective(final_reward={"c": 1.0})
+    assert "For comparison" not in str(tether.counterfactual(given, tether.Path(["a", "b"], ["x"])).plan(m=1).certify())

@@ -46,6 +46,21 @@ def test_after_the_only_effect_no_further_rule_is_chosen():
     assert others <= 0.2 * n
 
 
+def test_how_sure_a_rule_is_does_not_come_from_the_episodes_that_chose_it():
+    """Of a learned model: the interval and the probability are those of held-out episodes; of an own rule, of all."""
+    from scipy.special import ndtr
+
+    mdp, log = one_effect(0, effect=0.3)
+    found = tether.rules(mdp, log, bad="dead", workers=1)
+    for one in found:
+        assert one.gain_low == min(one.gain, one.held_out_low)
+        assert one.gain_high == max(one.gain, one.held_out_high)
+        sd = (one.held_out_added_high - one.held_out_added_low) / (2 * 1.645)
+        assert one.better == pytest.approx(ndtr(one.held_out_added / sd), abs=0.05)
+    own = tether.evaluate_rules(mdp, log, [found[0].rule], bad="dead", workers=1)[0]
+    assert own.gain_high - own.gain_low < found[0].held_out_high - found[0].held_out_low
+
+
 def test_rules_on_top_are_told_as_such(ward, ward_log):
     second = tether.rules(ward, ward_log, most=2).chosen[1]
     text = str(second)

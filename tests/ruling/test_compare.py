@@ -100,6 +100,38 @@ def test_an_audit_is_compared_by_its_log(ward):
     assert [one.episodes for one in tether.compare(audit, by="month").groups] == [20, 20, 20]
 
 
+def test_what_is_said_of_a_group_is_what_its_numbers_are(ward):
+    """Of a property in percentage points; the bad ends to be expected are those of usual practice from the starts."""
+    log = rows(ward, (HABIT, HABIT), ("sick", "worse"), n=200)
+    found = tether.compare(log, "ward", mdp=ward, objective=tether.avoid("dead"))
+    one, usual = found.groups[0], shares_of(log)
+    lengths = {group: [] for group in "AB"}
+    for group, states, actions in episodes_of(log):
+        T = 5 if states[-1] in ("well", "dead") else len(actions)
+        lengths[group].append((states[0], T))
+    dies = {(s, T): 1 - ward.evaluate(usual, T, start=s, objective=tether.avoid("dead")).value
+            for own in lengths.values() for s, T in set(own)}  # fmt: skip
+    expected = np.mean([dies[key] for key in lengths["A"]])
+    assert one.bad[0] - one.bad_beyond[0] == pytest.approx(expected, abs=1e-12)
+    text = found.sentences()[0]
+    assert f"ended in death ({100 * one.bad[1]:.0f} % to {100 * one.bad[2]:.0f} %; {100 * expected:.0f} % were" in text
+    assert f"luck added {100 * one.luck[0]:.3g} percentage points" in text
+    less = tether.compare(log, "ward", mdp=ward, objective=tether.reach("dead"), minimise=True)
+    assert less.groups[0].difference == pytest.approx(one.difference, abs=1e-12)
+    assert less.sentences()[0] == text.replace("luck added", "luck saved")
+
+
+def test_an_episode_with_several_values_counts_with_its_first(ward):
+    log = rows(ward, (HABIT, HABIT), ("sick", "worse"), n=60)
+    moved = [i for i in range(1, len(log["t"])) if log["episode"][i] == log["episode"][i - 1] == 4]
+    wards = ["C" if i in moved else ward for i, ward in enumerate(log["ward"])]
+    found = tether.compare({**log, "ward": wards}, "ward", mdp=ward)
+    assert [one.group for one in found.groups] == ["A", "B"]
+    assert bool(moved)
+    assert found.changing == 1
+    assert found.sentences()[-1] == "1 episode has several values in ward; its first one counts."
+
+
 def test_further_columns_select_episodes(ward):
     log = rows(ward, (HABIT, HABIT), ("sick", "sick"), n=60)
     some = tether.audit(ward, log, k=2, m=1, certify=False, where='ward == "A" and month < 3')
@@ -141,7 +173,7 @@ def test_every_outcome_is_counted_and_a_condition_selects(ward):
     row = found.to_arrow().to_pylist()[0]
     assert [one["outcome"] for one in row["outcomes"]] == list(found.groups[0].outcomes)
     assert "ended in well" in found.sentences()[0]
-    assert found.sentences()[0].count("ended in dead") == 1
+    assert found.sentences()[0].count("ended in death") == 1
     assert tether.compare(log, "ward", mdp=ward, objective=tether.avoid("dead")).bad == "dead"
     audit = tether.audit(ward, log, k=2, m=1, certify=False, where="month < 3")
     assert [one.episodes for one in tether.compare(audit, by="ward").groups] == [20, 20]

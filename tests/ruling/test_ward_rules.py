@@ -125,6 +125,9 @@ def test_a_property_and_the_other_direction(ward, ward_log):
     assert alive[0].gain == pytest.approx(-dead[0].gain, abs=1e-12)
     assert alive[0].saved == pytest.approx(alive[0].helped)
     assert alive[0].gain == pytest.approx(alive[0].bad_before - alive[0].bad_after, abs=1e-12)
+    assert "gain (percentage points)" in alive._repr_html_()
+    with pytest.raises(tether.QueryError, match="a bad end is one where it fails"):
+        tether.rules(ward, ward_log, objective=tether.avoid("dead"), bad="well")
 
 
 def test_held_out_gains_are_covered(ward):

@@ -18,6 +18,7 @@ __all__ = [
     "cut_apart",
     "folded",
     "in_parts",
+    "in_points",
     "number",
     "percent",
     "percents",
@@ -64,6 +65,16 @@ def three_digits(value: float) -> str:
     ('-2,370', '0.488', '15.8')
     """
     return f"{float(f'{value:.3g}'):,.12g}"
+
+
+def in_points(share: float) -> str:
+    """A difference of two shares, in percentage points.
+
+    >>> in_points(0.0161), in_points(-0.01), in_points(0.01)
+    ('1.61 percentage points', '-1 percentage points', '1 percentage point')
+    """
+    points = three_digits(100 * share)
+    return f"{points} percentage point{'' if points == '1' else 's'}"
 
 
 def spread(mean: float, std: float) -> str:

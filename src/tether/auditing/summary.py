@@ -38,7 +38,7 @@ __all__ = [
 _AT_ONCE = 1 << 16
 """How many rows are read together."""
 
-_JUDGED = ("claimed", "gain", "gamma_star", "verdict", "changes", "worse_end", "about_episode", "p_worse")
+_JUDGED = ("mistakes", "claimed", "gain", "gamma_star", "verdict", "changes", "worse_end", "about_episode", "p_worse")
 _COLUMNS = ("observed", "outcome", *_JUDGED, "problem")
 _COMPARED = ("value", "model_value")
 
@@ -205,6 +205,8 @@ class Summary:
     episodes, answered : int
     mistaken : array
         What the claimed mistakes of an episode cost, for those that have some, in the log's order.
+    unsure : int
+        How many episodes have none, but decisions that the model does not call the best: only where it was learned.
     hindsight_only : int
         How many episodes gain something without any claimed mistake: nobody could know it at the time.
     unfinished : int
@@ -238,6 +240,7 @@ class Summary:
     episodes: int
     answered: int
     mistaken: Floats
+    unsure: int
     hindsight_only: int
     gains: Floats
     strengths: Floats
@@ -276,7 +279,7 @@ def summarize(rows: EpisodeRows, *, apart: bool = False) -> Summary:
         compared.add(table.select(list(_COMPARED)).drop_null())
     kept = found.mistaken, found.gains, found.strengths, found.held
     mistaken, gains, strengths, held = (np.concatenate([np.empty(0), *parts]) for parts in kept)
-    judged = (mistaken, found.hindsight_only)
+    judged = (mistaken, found.unsure, found.hindsight_only)
     p_worse = np.concatenate([np.empty(0), *found.p_worse])
     mean = float(p_worse.mean()) if p_worse.size and np.isfinite(p_worse).all() else None
     changed = sorted(found.changed.values(), key=lambda one: (-one.verdicts["holds"], -one.episodes))
@@ -294,6 +297,7 @@ class _Found:
     episodes: int = 0
     answered: int = 0
     mistaken: list[Floats] = field(default_factory=list)
+    unsure: int = 0
     hindsight_only: int = 0
     gains: list[Floats] = field(default_factory=list)
     strengths: list[Floats] = field(default_factory=list)
@@ -308,8 +312,8 @@ class _Found:
     def add(self, table: pa.Table) -> None:
         self.episodes += table.num_rows
         self.answered += table.column("problem").null_count
-        names = "gain", "observed", "claimed"
-        gain, observed, claimed = (table.column(name).to_numpy() for name in names)
+        names = "gain", "observed", "mistakes", "claimed"
+        gain, observed, mistakes, claimed = (table.column(name).to_numpy() for name in names)
         gained, lost, bad = is_more(gain, observed), is_more(-gain, observed), claimed > 0
         if self.apart:
             under_way = _is_under_way(table)
@@ -317,6 +321,7 @@ class _Found:
             self.unfinished += int(np.count_nonzero(under_way))
         self.worse_ends += int(np.count_nonzero(gained & _is_worse_end(table)))
         self.mistaken.append(claimed[bad])
+        self.unsure += int(np.count_nonzero((mistakes > 0) & ~bad))
         self.hindsight_only += int(np.count_nonzero(gained & ~bad))
         self.gains.append(gain[gained | lost])
         self.about += int(np.count_nonzero(table.column("about_episode").to_numpy()[gained] >= ABOUT))

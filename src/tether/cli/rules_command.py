@@ -28,7 +28,8 @@ _LOG_COLUMN = click.option(
     help="A column of EPISODES that has another name. A state may be made of several: state=sex,age.",
 )  # fmt: skip
 _BAD = click.option("--bad", multiple=True, metavar="LABEL",
-                    help="What counts as a bad end.  [default: the end whose episodes did worst]")  # fmt: skip
+                    help="What counts as a bad end; not with --objective.  [default: the end whose episodes did "
+                    "worst]")  # fmt: skip
 _WHERE = click.option("--episodes", "where", metavar="CONDITION",
                       help="Which episodes count: 'ward == \"A\" and steps > 5'.")  # fmt: skip
 

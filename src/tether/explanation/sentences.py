@@ -77,10 +77,11 @@ class Answer(Displayed):
 
     Attributes
     ----------
-    first : tuple of str
-        What is said before all else: where the plan gains return, but makes a good end less likely. Usually empty.
     mistake : tuple of str
         Mistake or luck: what could be known at the time, and what only chance did.
+    warning : tuple of str
+        What is said before all else about the plan: that it gains return, but makes a good end less likely. Usually
+        empty.
     change : tuple of str
         What to do differently, and when; and how much of its gain only hindsight knows.
     follows : tuple of str
@@ -99,8 +100,8 @@ class Answer(Displayed):
     ('Change 1 action: at step 2 right instead of down.', 'All of the gain could be foreseen.')
     """
 
-    first: tuple[str, ...]
     mistake: tuple[str, ...]
+    warning: tuple[str, ...]
     change: tuple[str, ...]
     follows: tuple[str, ...]
     episode: tuple[str, ...]
@@ -108,14 +109,14 @@ class Answer(Displayed):
 
     def sentences(self) -> list[str]:
         """All of them, one after the other."""
-        return [*self.first, *self.mistake, *self.change, *self.follows, *self.episode, *self.sure]
+        return [*self.mistake, *self.warning, *self.change, *self.follows, *self.episode, *self.sure]
 
 
 def answer(explanation: Explanation, name: Name) -> Answer:
     """An explanation in sentences: mistake or luck, what hindsight changes, what follows, about what, how sure."""
     return Answer(
-        tuple(disagreeing(explanation)),
         tuple(mistake_or_luck(explanation, name)),
+        tuple(disagreeing(explanation)),
         (what_to_change(explanation, name), *in_hindsight(explanation), *simple_alternatives(explanation, name)),
         tuple(what_follows(explanation)),
         tuple(about_this_episode(explanation)),
@@ -152,16 +153,20 @@ def in_hindsight(explanation: Explanation) -> list[str]:
     ['None of the gain could be foreseen: it takes hindsight.']
     """
     found, plan = explanation.hindsight, explanation.plan
-    if found is None or plan.gain <= rounding_of(plan.observed_value):
+    if found is None or found.gain <= rounding_of(plan.observed_value):
         return []
-    close = max(rounding_of(plan.observed_value), 1e-9 * plan.gain)
+    close = max(rounding_of(plan.observed_value), 1e-9 * found.gain)
+    review = explanation.review
+    is_shown = review is None or not review.may_err or review.largest() is not None
+    if found.foresight > close and not is_shown:
+        return ["The log does not show that any of the gain could be foreseen."]
     if abs(found.hindsight) <= close:
         return ["All of the gain could be foreseen."]
     if abs(found.foresight) <= close:
         return ["None of the gain could be foreseen: it takes hindsight."]
     if found.foresight < 0:
         return ["None of the gain could be foreseen: with this luck, the best decisions at the time would have lost."]
-    share = percent(found.foresight / plan.gain)
+    share = percent(found.foresight / found.gain)
     return [f"{share[0].upper()}{share[1:]} of the gain could be foreseen; the rest takes hindsight."]
 
 
@@ -191,7 +196,7 @@ def simple_alternatives(explanation: Explanation, name: Name) -> list[str]:
         of = "its"
         if found.gain <= rounding_of(plan.observed_value):
             return ["No fixed sequence of actions gains anything: what helps depends on the state."]
-        listed = ", ".join(f"at step {t} {name(action)}" for t, action in found.changes.items())
+        listed = ", ".join(f"at step {t} {acting(action, name)}" for t, action in found.changes.items())
         well = "does as well" if found.is_as_good else f"has {percent(found.gain / plan.gain)} of the gain"
         said.append(f"A fixed sequence {well}, whatever the state: {listed}.")
     if found.near_equal:

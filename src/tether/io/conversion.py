@@ -11,8 +11,8 @@ from tether._foundation.markup import Displayed
 from tether.io.files import name_of
 from tether.io.models import FORMATS, format_of, write_model
 from tether.io.opening import open_model
-from tether.io.valuations import valuations
 from tether.mdp import MDP
+from tether.model.as_stormpy import valuations
 
 __all__ = ["Conversion", "EpisodeModel", "convert", "write_unfolded"]
 

@@ -41,21 +41,29 @@ class ExtraColumns:
         >>> ExtraColumns(log).read("ward")
         {'1': 'A', '2': 'B'}
         """
+        found, changed = self.read_changing(name)
+        if fixed and changed:
+            key, value = next(iter(changed.items()))
+            message = f"episode {key!r}: {name} changes ({found[key]!r}, {value!r})"
+            raise QueryError(Problem(message, value=name, fix="give one value for each episode"))
+        return found
+
+    def read_changing(self, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Two dictionaries: as `read`; and, of the episodes whose rows give several values, the first other one."""
         if isinstance(self.log, Episodes | list | tuple) or (
             isinstance(self.log, Mapping) and not {"state", "action"} <= {*map(str, self.log)}
         ):
             message = f"these episodes have no column {name!r}: paths have states, actions and rewards"
             raise QueryError(Problem(message, value=name, fix="give the log as a file or a table"))
         found: dict[str, Any] = {}
+        changed: dict[str, Any] = {}
         for table in self._tables():
             for episode, value in zip(*self._columns(table, name), strict=True):
                 key = text_of(episode)
-                if value is not None and value == value and value != "":  # noqa: PLR0124
-                    first = found.setdefault(key, value)
-                    if fixed and first != value:
-                        message = f"episode {key!r}: {name} changes ({first!r}, {value!r})"
-                        raise QueryError(Problem(message, value=name, fix="give one value for each episode"))
-        return found
+                is_there = value is not None and value == value and value != ""  # noqa: PLR0124
+                if is_there and found.setdefault(key, value) != value:
+                    changed.setdefault(key, value)
+        return found, changed
 
     def _tables(self) -> list[Any]:
         if isinstance(self.log, str | os.PathLike) and os.path.isdir(self.log):

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tether._foundation.arrow import as_pandas
 from tether._foundation.kinds_of_records import Shown
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 
 if TYPE_CHECKING:
     import os
 
+    import pandas
     import pyarrow
     from matplotlib.axes import Axes
 
@@ -296,6 +298,19 @@ class EpisodeQuestions(Shown, CounterfactualRecord):
         from tether.plan.unfolded import rows_table
 
         return rows_table(tether(self, rule, influence))
+
+    def to_pandas(self, *, rule: Rule = "definition", influence: str | Influence = "support") -> pandas.DataFrame:
+        """The table of `to_arrow` as a pandas one; pandas must be installed.
+
+        Examples
+        --------
+        >>> import tether
+        >>> toy = tether.cases.toy()
+        >>> rows = tether.counterfactual(toy.mdp, toy.path).to_pandas()
+        >>> len(rows), rows["influenced"].dtype
+        (8, dtype('bool'))
+        """
+        return as_pandas(self.to_arrow(rule=rule, influence=influence))
 
     def to_mdp(
         self,

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     import os
     import pathlib
 
+    from tether.explanation.verdicts import Nouns
+
 __all__ = ["HistoryPlan"]
 
 
@@ -24,8 +26,12 @@ class HistoryPlan(Displayed):
         title: str | None = None,
         date: datetime.date | None = None,
         certificate: bool = True,
+        nouns: Nouns | None = None,
+        source: str = "",
     ) -> pathlib.Path:
-        """Write the answer as one self-contained HTML file: sentences and steps; also the types, where they are hidden.
+        """Write the answer as one self-contained HTML file: verdicts and steps; also the types, where they are hidden.
+
+        ``nouns`` says what an episode and a step are called; ``source`` names the model.
 
         Examples
         --------
@@ -39,4 +45,4 @@ class HistoryPlan(Displayed):
         from tether.views.history_page import write_history
 
         asked: Any = self
-        return write_history(asked, file, title=title, date=date, certificate=certificate)
+        return write_history(asked, file, title=title, date=date, certificate=certificate, nouns=nouns, source=source)

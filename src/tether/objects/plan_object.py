@@ -495,4 +495,5 @@ class Plan(Shown, PlanRecord):
         said = [f"{one.question} {one.word} {' '.join(one.sentences)}" for one in found]
         picture = draw_replay(explanation.replay(str), f"plan{id(self)}")
         drawn = f'<div style="{_COLOURS}"><b>{typeset(picture.caption)}</b>{picture.svg}</div>'
-        return paragraphs([found.foreseen, found.hindsight, *said, found.change]) + drawn + facts(rows)
+        said += [found.worse_end, found.change] if found.worse_end else [found.change]
+        return paragraphs([found.foreseen, found.hindsight, *said]) + drawn + facts(rows)

@@ -137,6 +137,7 @@ def rules(
         2: also pairs of conditions.
     bad : str or several, optional
         What counts as a bad end; by default the labels that the model calls bad, or the end whose episodes did worst.
+        With an objective it is left out: a bad end is then one where the objective fails.
     where : str, optional
         Which episodes count, as for `tether.audit`.
     out : path, optional

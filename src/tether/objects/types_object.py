@@ -75,8 +75,8 @@ class TypedPlan(TypedPlanRecord, HistoryPlan):
         >>> import tether
         >>> case = tether.cases.hidden_diabetes()
         >>> cf = tether.counterfactual(case.types, case.paths["unclear"])
-        >>> print(cf.plan(m=1).explain().sentences(str)[2])
-        What happened makes not diabetic 57 % likely; before it was 80 %.
+        >>> print(cf.plan(m=1).explain().verdicts(str).about.sentences[0])
+        By what happened, the type is not diabetic with a chance of 57 %; before it was 80 %.
         """
         from tether.explanation.typed_explanation import explain_typed
 

@@ -215,7 +215,7 @@ class RobustRecord:
         columns = whole_numbers("ms", ms, range(T + 1), 0, T)
         advisable = make_advisable(self.cf.mdp, only, never)
         models, found = self._asked(rule, influence, int(rows.max()), objective, minimise, advisable)
-        distinct = found.distinct()
+        distinct = found.distinct
         which = np.searchsorted(distinct, rows, side="right") - 1
         solved = {int(i): _solve(models, found, int(distinct[i]), int(columns.max()))[0] for i in np.unique(which)}
         values = _signed(np.array([solved[int(i)][columns] for i in which]), objective, minimise)

@@ -113,15 +113,15 @@ class _Search:
             sure, rules = [self.is_sure(one) for one in several], [one.candidate for one in several]
             own = name if not number else f"{name}-{number + 1}"
             whole = {*range(len(several))} if is_small else {sure.index(True) if any(sure) else 0}
-            tried, numbers = run.evaluate(self.held, rules, sure, own, whole, run.reporting, drawn)
+            tried, numbers = run.evaluate(self.held, rules, sure, own, whole, drawn, is_searched=True)
             self.replayed += tried
             fit = [i for i, one in enumerate(tried) if sure[i] and self._is_harmless(one)]
             if not fit:
                 continue
             i = fit[0]
             if np.isnan(tried[i].helped_low):
-                again = run.evaluate(self.held, [rules[i]], [True], f"{name}-chosen", {0}, run.reporting, drawn)
-                tried[i] = again[0][0]
+                again, _ = run.evaluate(self.held, [rules[i]], [True], f"{name}-chosen", {0}, drawn, is_searched=True)
+                tried[i] = again[0]
             self.taken = rules[i]
             return run.with_shares(tried[i], [*self.held, rules[i]]), numbers.drawn[i]
         return None

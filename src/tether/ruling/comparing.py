@@ -17,10 +17,11 @@ import numpy as np
 from tether._foundation.arrays import Floats
 from tether._foundation.arrow import Tabular
 from tether._foundation.markup import Displayed, html_table, paragraphs
-from tether._foundation.words import counted, percent, shown, three_digits
+from tether._foundation.words import counted, in_points, percent, shown, three_digits
 from tether.errors import Problem, QueryError
 from tether.evaluation.outcomes import UNDER_WAY, outcome_classes
 from tether.evaluation.review import horizons, review_batch
+from tether.explanation.reviewing import outcome_noun
 from tether.io.names_as_text import text_of
 from tether.logs.batches import Log
 from tether.logs.extra_columns import extras_of
@@ -109,18 +110,26 @@ class Comparison(Tabular):
         What counts as a bad end.
     missing : int
         Episodes without a value in the column; they are left out.
+    changing : int
+        Episodes with several values in the column; the first one counts.
+    objective : str
+        The property whose probability is compared; empty for the return.
+    minimise : bool
 
     Examples
     --------
     >>> zero = (0.0, -1.0, 1.0)
-    >>> Comparison("ward", (ComparedGroup("A", 20, (0.5, 0.3, 0.7), *[zero] * 7),), "dead", 0).sentences()[0][:58]
-    'ward A: 20 episodes, 50 % ended in dead (30 % to 70 %); mi'
+    >>> Comparison("ward", (ComparedGroup("A", 20, (0.5, 0.3, 0.7), *[zero] * 7),), "died", 0).sentences()[0][:62]
+    'ward A: 20 episodes, 50 % ended in death (30 % to 70 %; 50 % w'
     """
 
     by: str
     groups: tuple[ComparedGroup, ...]
     bad: str
     missing: int
+    changing: int = 0
+    objective: str = ""
+    minimise: bool = False
 
     def to_arrow(self) -> pyarrow.Table:
         """One row per group: each mean with its ``…_low`` and ``…_high``, and the share of each outcome."""
@@ -140,23 +149,11 @@ class Comparison(Tabular):
         return pa.table(columns)
 
     def sentences(self) -> list[str]:
-        """How each group ended, and whether it differs from the others after its case mix."""
-        found = []
-        for one in self.groups:
-            text = f"{self.by} {shown(one.group)}: {counted(one.episodes, 'episode')}"
-            if self.bad:
-                text += f", {_share(one.bad)} ended in {self.bad} ({_ends(one.bad)})"
-            others = [(name, end) for name, end in one.outcomes.items() if name != self.bad]
-            text += "".join(f", {_share(end)} {_ended(name)} ({_ends(end)})" for name, end in others)
-            text += f"; mistakes cost {three_digits(one.mistakes[0])} per episode."
-            low, high = three_digits(one.difference[1]), three_digits(one.difference[2])
-            if one.differs:
-                how = "better" if one.difference[0] > 0 else "worse"
-                text += f" After case mix it did {how} than the others, by {three_digits(abs(one.difference[0]))} "
-                text += f"({low} to {high})."
-            else:
-                text += f" After case mix no difference to the others can be shown ({low} to {high})."
-            found.append(text)
+        """How each group ended, what was to be expected, and whether it differs from the others after its case mix."""
+        found = [" ".join(self._of_group(one)) for one in self.groups]
+        found.append(
+            "To be expected: what usual practice, of all groups together, leads to from the same first states."
+        )
         if len(self.groups) > 2:
             found.append(
                 f"The intervals of differences hold for all {len(self.groups)} groups together (90 %): one by one, "
@@ -164,7 +161,38 @@ class Comparison(Tabular):
             )
         if self.missing:
             found.append(f"{counted(self.missing, 'episode')} without a value in {self.by} were left out.")
+        if self.changing:
+            has, counts = ("has", "its") if self.changing == 1 else ("have", "their")
+            many = f"{counted(self.changing, 'episode')} {has} several values in {self.by}"
+            found.append(f"{many}; {counts} first one counts.")
         return found
+
+    def _of_group(self, one: ComparedGroup) -> list[str]:
+        ends = ""
+        if self.bad:
+            expected = percent(min(max(one.bad[0] - one.bad_beyond[0], 0.0), 1.0))
+            ends = f", {_share(one.bad)} {_ended(self.bad)} ({_ends(one.bad)}; {expected} were to be expected)"
+        others = [(name, end) for name, end in one.outcomes.items() if name != self.bad]
+        ends += "".join(f", {_share(end)} {_ended(name)} ({_ends(end)})" for name, end in others)
+        found = [f"{self.by} {shown(one.group)}: {counted(one.episodes, 'episode')}{ends}."]
+        if not self.objective:
+            observed = three_digits(one.observed[0])
+            found.append(f"The return was {observed}; {self._amount(one.expected)} was to be expected.")
+        luck = "luck saved" if self.minimise else "luck added"
+        found.append(f"Mistakes cost {self._amount(one.mistakes)} per episode, {luck} {self._amount(one.luck)}.")
+        if one.differs:
+            how = "better" if one.difference[0] > 0 else "worse"
+            least, most = sorted((abs(one.difference[1]), abs(one.difference[2])))
+            size = self._amount((abs(one.difference[0]), least, most))
+            return [*found, f"After case mix it did {how} than the others, by {size}."]
+        return [*found, f"After case mix no difference to the others can be shown: {self._amount(one.difference)}."]
+
+    def _amount(self, found: tuple[float, float, float]) -> str:
+        """A mean with its interval; of a property in percentage points."""
+        mean, low, high = found
+        scale = 100.0 if self.objective else 1.0
+        ends = f"{three_digits(scale * low)} to {three_digits(scale * high)}"
+        return f"{in_points(mean) if self.objective else three_digits(mean)} ({ends})"
 
     def __str__(self) -> str:
         return "\n".join(self.sentences())
@@ -194,7 +222,7 @@ def _ends(found: tuple[float, float, float]) -> str:
 
 
 def _ended(outcome: str) -> str:
-    return f"were {outcome}" if outcome == UNDER_WAY else f"ended in {outcome}"
+    return f"were {outcome}" if outcome == UNDER_WAY else f"ended in {outcome_noun(outcome) or outcome}"
 
 
 def compare_groups(
@@ -211,7 +239,7 @@ def compare_groups(
     from tether.auditing.where import selection_of
 
     refuse_unrewarded(mdp, objective)
-    own = extras_of(log).read(by)
+    own, several = extras_of(log).read_changing(by)
     selection = selection_of(where, mdp, log, objective, minimise)
     world = RuleWorld(mdp, objective, minimise, log.longest())
     n_rows, done = 2 * log.n_rows, 0
@@ -228,7 +256,7 @@ def compare_groups(
     standard = Standard(mdp, "best", objective, minimise)
     rows: dict[Any, list[Floats]] = {}
     ends: dict[Any, Counter[str]] = {}
-    missing = 0
+    missing = changing = 0
     names, codes = outcome_classes(mdp, np.arange(mdp.n_states))
     for n, batch in log.batches(mdp):
         cohort = batch if selection is None else selection.of_batch(batch)
@@ -248,7 +276,9 @@ def compare_groups(
              found.total - expected, ended - expected_bad), axis=1,
         )  # fmt: skip
         for place, row, end in zip(found.place.tolist(), numbers, codes[found.end].tolist(), strict=True):
-            value = own.get(text_of(cohort.ids[place]))
+            key = text_of(cohort.ids[place])
+            value = own.get(key)
+            changing += key in several
             said = None if cohort.said is None else cohort.said[place]
             if value is None:
                 missing += 1
@@ -262,7 +292,8 @@ def compare_groups(
     shares = {
         value: {end: _wilson(ends[value][end] / len(own), len(own)) for end in order} for value, own in groups.items()
     }
-    return Comparison(by, tuple(_group(value, groups, shares[value]) for value in groups), name, missing)
+    compared = tuple(_group(value, groups, shares[value]) for value in groups)
+    return Comparison(by, compared, name, missing, changing, "" if objective is None else str(objective), minimise)
 
 
 def _check(by: str, groups: Mapping[Any, Floats]) -> None:

@@ -41,6 +41,9 @@ __all__ = ["RuleRun", "judge_rules"]
 _LEVEL = 0.9
 """The level of intervals."""
 
+_ALL, _HELD_OUT = 0, 1
+"""Whose random sums: of all episodes, or of those that did not help to choose (rows of `BatchNumbers.drawn`)."""
+
 
 def judge_rules(run: RuleRun, rules: Any) -> dict[str, Any]:
     """Rules of the user, with their numbers: what `RulesRecord` takes."""
@@ -55,7 +58,7 @@ def judge_rules(run: RuleRun, rules: Any) -> dict[str, Any]:
     for one in candidates:
         one.check(run.world, run.every.visits, run.every.is_learned)
     sure = [run.choosing.is_sure(run.choosing.gain([one])) for one in candidates]
-    tried, _ = run.evaluate((), candidates, sure, "given", {*range(len(candidates))}, run.every)
+    tried, _ = run.evaluate((), candidates, sure, "given", {*range(len(candidates))}, is_searched=False)
     return {
         "rules": [
             replace(run.with_shares(one, [candidate]), rule=own)
@@ -155,20 +158,20 @@ class RuleRun:
 
     def evaluate(
         self, held: Sequence[Candidate], candidates: Sequence[Candidate], sure: Sequence[bool], name: str,
-        whole: set[int], check: Part, drawn: Floats | None = None,
+        whole: set[int], drawn: Floats | None = None, *, is_searched: bool,
     ) -> tuple[list[EvaluatedRule], BatchNumbers]:  # fmt: skip
         """Rules, each on top of those that are held, with their numbers; ``whole`` are those with all ranges.
 
-        ``sure`` says which may be chosen. How probably they help is said by ``check``, a part of the log. ``drawn`` are
-        the random sums of the rules that are held.
+        ``sure`` says which may be chosen. ``is_searched``: the log helped to choose them, so how sure they are is said
+        by its other part alone. ``drawn`` are the random sums of the rules that are held.
         """
         several = [[*held, one] for one in candidates]
         other = self.choosing if self.choosing is not self.every else None
         asked = tuple(Asked.of(rules, self.every, other, i in whole) for i, rules in enumerate(several))
         found = self._replay(RuleWork(self.world, asked, self.holdout if other else 0.0, self.seed), several, name)
-        better = [check.gain([one], held).better for one in candidates]
+        whose = _HELD_OUT if is_searched and found.counted[1] else _ALL
         return [
-            self._evaluated(rules, found, number, number in whole, drawn, better[number], sure[number])
+            self._evaluated(rules, found, number, number in whole, drawn, whose, sure[number])
             for number, rules in enumerate(several)
         ], found
 
@@ -216,7 +219,7 @@ class RuleRun:
 
     def _evaluated(
         self, rules: Sequence[Candidate], found: BatchNumbers, number: int, whole: bool, base: Floats | None,
-        better: float, is_chosen: bool,
+        whose: int, is_chosen: bool,
     ) -> EvaluatedRule:  # fmt: skip
         world, every, sign = self.world, self.every, self.world.sign
         sums = dict(zip(NUMBERS, found.sums[number].tolist(), strict=True))
@@ -231,9 +234,10 @@ class RuleRun:
         bad, drawn = world.bad is not None, found.drawn[number]
         touched, harmed = found.chosen[number]
         words = [OneRule(one.condition, one.edit.instead_of, one.edit.do) for one in rules]
-        low, high = sorted(sign * end for end in self._interval(gain, found, number))
-        held = self._held_out(drawn, found)
-        added = held if base is None else self._held_out(drawn - base, found)
+        low, high = sorted(sign * end for end in self._interval(gain, found, number, whose))
+        own = drawn if base is None else drawn - base
+        held, added = (self._held_out(one, found) for one in (drawn, own))
+        more = every.gain(rules[-1:], rules[:-1])
         return EvaluatedRule(
             rule=words[-1],
             on_top_of=tuple(words[:-1]),
@@ -243,7 +247,7 @@ class RuleRun:
             gain=sign * gain.mean,
             gain_low=low,
             gain_high=high,
-            added=sign * every.gain(rules[-1:], rules[:-1]).mean,
+            added=sign * more.mean,
             helped=(sums["helped"] + sums["helped_most"]) / 2,
             harmed=(sums["harmed"] + sums["harmed_most"]) / 2,
             **{f"{name}_{end}": sums[f"{name}_{end}"] for name in ("helped", "harmed") for end in ("low", "high")},
@@ -267,27 +271,30 @@ class RuleRun:
             minimise=world.minimise,
             objective="" if world.objective is None else str(world.objective),
             gamma_star=undoing_gamma(every.values, ruled, every.first, every.horizon, every.weight) if whole else None,
-            better=better,
+            better=_chance_of_more(own, found, whose) if every.is_learned else more.better,
             is_chosen=is_chosen,
         )
 
-    def _interval(self, gain: Gain, found: BatchNumbers, number: int) -> tuple[float, float]:
-        """The interval of a gain, over episodes. A learned model draws the gain towards 0: it is not the middle."""
-        weights, ends = found.drawn[-1, 0], (0.5 - _LEVEL / 2, 0.5 + _LEVEL / 2)
-        drawn = found.drawn[number, 0][weights > 0] / weights[weights > 0]
+    def _interval(self, gain: Gain, found: BatchNumbers, number: int, whose: int) -> tuple[float, float]:
+        """The interval of a gain, over episodes. A learned model draws the gain towards 0: it is not the middle.
+
+        The effects of such a model come from the log. Where the log helped to choose the rule, its other part counts.
+        """
+        ends = 0.5 - _LEVEL / 2, 0.5 + _LEVEL / 2
         if self.every.is_learned:
-            low, high = np.quantile(drawn, ends).tolist()
+            low, high = np.quantile(_means(found.drawn[number], found, whose), ends).tolist()
             return min(gain.mean, low), max(gain.mean, high)
+        drawn = _means(found.drawn[number], found, _ALL)
         mean = found.sums[number, NUMBERS.index("gain")] / max(int(found.counted[0]), 1)
         low, high = np.quantile(drawn - mean, ends).tolist()
         return gain.mean + low, gain.mean + high
 
     def _held_out(self, sums: Floats, found: BatchNumbers) -> tuple[float, float, float]:
         """The gain on held-out episodes, and its interval over episodes; ``sums`` are as in `BatchNumbers.drawn`."""
-        n, weights, sign = int(found.counted[1]), found.drawn[-1, 1], self.world.sign
-        if n == 0 or not np.any(weights > 0):
+        n, sign = int(found.counted[1]), self.world.sign
+        if n == 0:
             return (float("nan"),) * 3
-        drawn = sign * sums[1][weights > 0] / weights[weights > 0]
+        drawn = sign * _means(sums, found, _HELD_OUT)
         low, high = np.quantile(drawn, (0.5 - _LEVEL / 2, 0.5 + _LEVEL / 2))
         return sign * float(sums[2, 0] / n), float(low), float(high)
 
@@ -308,3 +315,19 @@ class RuleRun:
         return replace(
             one, saved_share=of_saved, lost_share=(min(lost / (1 - before), 1.0), min(most_lost / (1 - before), 1.0))
         )
+
+
+def _means(sums: Floats, found: BatchNumbers, whose: int) -> Floats:
+    """The mean gain per episode with each random weighing; ``sums`` are as in `BatchNumbers.drawn`."""
+    weights = found.drawn[-1, whose]
+    means: Floats = sums[whose][weights > 0] / weights[weights > 0]
+    return means
+
+
+def _chance_of_more(sums: Floats, found: BatchNumbers, whose: int) -> float:
+    """The probability that a mean gain is above 0, by its spread over episodes; ½ where nothing tells."""
+    from scipy.special import ndtr
+
+    means = _means(sums, found, whose)
+    mean, spread = float(means.mean()), float(means.std())
+    return 0.5 if spread <= rounding_of(mean) else float(ndtr(mean / spread))

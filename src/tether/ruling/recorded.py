@@ -230,12 +230,17 @@ def refuse_unrewarded(mdp: MDP, objective: Property | None) -> None:
 def bad_states(world: RuleWorld, bad: Any, ends: dict[str, tuple[int, float]]) -> tuple[Flags | None, str]:
     """The states that are a bad end, and their name.
 
-    With an objective they are those where it fails. Else ``bad`` is the name of a label or a state. By default it is
-    what the model calls bad; else, of the ends that the log has (``ends``: how often, and the mean return), the one
-    whose episodes did worst.
+    With an objective they are those where it fails, and ``bad`` must be left out. Else ``bad`` is the name of a label
+    or a state. By default it is what the model calls bad; else, of the ends that the log has (``ends``: how often, and
+    the mean return), the one whose episodes did worst.
     """
     mdp, minimise = world.mdp, world.minimise
     if world.objective is not None:
+        if bad is not None:
+            message = (
+                f"with the objective '{world.objective}' a bad end is one where it {'holds' if minimise else 'fails'}"
+            )
+            raise QueryError(Problem(message, value=bad, fix="leave bad= out, or the objective", argument="bad"))
         holds = world.objective.on(mdp).holds
         return (holds if minimise else ~holds), _failing(str(world.objective), minimise)
     found = np.zeros(mdp.n_states, bool)

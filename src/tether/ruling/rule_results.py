@@ -14,11 +14,12 @@ from tether._foundation.arrays import Floats
 from tether._foundation.arrow import Tabular
 from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.rounding import ROUNDING
-from tether._foundation.words import average, counted, percent, percents, three_digits
+from tether._foundation.words import average, counted, in_points, percent, percents, three_digits
 from tether.conditioning.model_sets import EVERY_MODEL, hidden_causes_in_words
 from tether.core.replays import Practice
 from tether.explanation.reviewing import outcome_noun
 from tether.model.model_record import ModelRecord
+from tether.model.practice import strongest_in_words
 from tether.observation.path import Path
 from tether.ruling.one_rule import OneRule
 from tether.ruling.practised import practice_of
@@ -48,7 +49,7 @@ class RulePolicy(Displayed):
     """
 
     def __init__(self, mdp: ModelRecord, usual: Floats, ruled: Any) -> None:
-        self._mdp, self._ruled, self._usual = mdp, ruled, usual
+        self.mdp, self._ruled, self._usual = mdp, ruled, usual
         self._share = np.asarray(usual @ ruled).ravel()
 
     @property
@@ -59,8 +60,8 @@ class RulePolicy(Displayed):
     def __call__(self, t: int, state: Any) -> dict[Any, float]:
         """What is done in a state, whatever the time: the probability of each action."""
         del t
-        s = self._mdp.state_index(state)
-        pairs = range(int(self._mdp.form.pair_start[s]), int(self._mdp.form.pair_start[s + 1]))
+        s = self.mdp.state_index(state)
+        pairs = range(int(self.mdp.form.pair_start[s]), int(self.mdp.form.pair_start[s + 1]))
         return self._named({x: float(self._share[x]) for x in pairs})
 
     def given(self, path: Path) -> Callable[[int, Any], dict[Any, float]]:
@@ -69,14 +70,14 @@ class RulePolicy(Displayed):
         def decide(t: int, state: Any) -> dict[Any, float]:
             if t >= len(path.actions) or path.states[t] != state:
                 return self(t, state)
-            row = self._ruled[self._mdp.pair_index(state, path.actions[t])].tocoo()
+            row = self._ruled[self.mdp.pair_index(state, path.actions[t])].tocoo()
             return self._named(dict(zip(row.col.tolist(), row.data.tolist(), strict=True)))
 
         return decide
 
     def _named(self, chances: Mapping[int, float]) -> dict[Any, float]:
-        action = self._mdp.form.pair_action
-        return {self._mdp.actions[int(action[x])]: chance for x, chance in chances.items() if chance > 0}
+        action = self.mdp.form.pair_action
+        return {self.mdp.actions[int(action[x])]: chance for x, chance in chances.items() if chance > 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +96,11 @@ class EvaluatedRule(Displayed):
     episodes, touched, steps : int
         Episodes in all; those that the rule touches; in how many of their steps it changes what was done.
     gain, gain_low, gain_high : float
-        What it changes per episode of the log, in the plain model; the 90 % interval.
+        What it changes per episode of the log, in the plain model; the 90 % interval. In a learned model the interval
+        of a rule that a search found comes from the episodes that did not help to choose it.
     better : float
         The probability that it adds something to usual practice, and to the rules that hold already. In a learned model
-        it comes from the episodes that did not help to choose the rule.
+        it comes from the same episodes as the interval.
     added : float
         What it adds to the gain of the rules that hold already.
     helped, harmed : float
@@ -267,7 +269,8 @@ class EvaluatedRule(Displayed):
         """How strong hidden reasons must be to undo the gain; nothing without a gain, or if it is not known."""
         if self.gamma_star is None or self.gamma_star <= 1.0:
             return []
-        return [hidden_causes_in_words(self.gamma_star)]
+        compared = "" if np.isinf(self.gamma_star) else strongest_in_words(self.policy.mdp)
+        return [hidden_causes_in_words(self.gamma_star), *([compared] if compared else [])]
 
     def check(self) -> list[str]:
         """The gain on held-out episodes, and what this rule adds to others; nothing without any."""
@@ -282,12 +285,15 @@ class EvaluatedRule(Displayed):
 
     def amount(self, gain: float) -> str:
         """A gain in words: of a property its probability, in percentage points."""
-        return f"{three_digits(100.0 * gain)} percentage points" if self.objective else three_digits(gain)
+        return in_points(gain) if self.objective else three_digits(gain)
 
     def between(self, low: float, high: float) -> str:
         """An interval of a gain, in the same units."""
-        scale = 100.0 if self.objective else 1.0
-        return f"{three_digits(scale * low)} to {three_digits(scale * high)}"
+        return f"{self.bare(low)} to {self.bare(high)}"
+
+    def bare(self, gain: float) -> str:
+        """A gain in the same units, without their name."""
+        return three_digits(100.0 * gain if self.objective else gain)
 
 
 def _of_100(part: float, of: int) -> str:
@@ -354,6 +360,11 @@ class RulesRecord(Tabular, Sequence[EvaluatedRule]):
         """The share of the best policy's gain that the chosen rules reach, one after the other."""
         return tuple(one.gain / self.best_gain if self.best_gain else float("nan") for one in self.chosen)
 
+    @property
+    def unit(self) -> str:
+        """What gains are counted in; nothing for the return."""
+        return "percentage points" if len(self) and self[0].objective else ""
+
     @cached_property
     def table(self) -> pyarrow.Table:
         """One row per rule, best first; the columns are the attributes of `EvaluatedRule`."""
@@ -413,9 +424,10 @@ class RulesRecord(Tabular, Sequence[EvaluatedRule]):
 
     def _repr_html_(self) -> str:
         rows = [
-            (str(one.rule), f"{one.touched:,}", three_digits(one.gain), average(one.helped), average(one.harmed),
-             average(one.saved), average(one.lost), three_digits(one.held_out_gain))
+            (str(one.rule), f"{one.touched:,}", one.bare(one.gain), average(one.helped), average(one.harmed),
+             average(one.saved), average(one.lost), one.bare(one.held_out_gain))
             for one in self
         ]  # fmt: skip
-        heads = ("rule", "touched", "gain", "helped", "harmed", "saved", "lost", "held-out gain")
+        unit = f" ({self.unit})" if self.unit else ""
+        heads = ("rule", "touched", f"gain{unit}", "helped", "harmed", "saved", "lost", f"held-out gain{unit}")
         return paragraphs(self.sentences()) + html_table(heads, rows)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.words import counted, percent, percents, three_digits
+from tether._foundation.words import counted, percent, percents
 from tether._foundation.writing import written
 from tether._version import __version__
 from tether.conditioning.model_sets import EVERY_MODEL, IN_SHORT
@@ -52,7 +52,7 @@ def write_rules(
         table=_said(_table(rules), say),
         picture=_overview(rules, say) if len(rules) > 1 else None,
         placebo=_placebo(rules),
-        settings=[(name, "none" if value is None else str(value)) for name, value in named.items()],
+        settings=[(name, str(value)) for name, value in named.items() if value is not None and value is not False],
     )
     with written(target) as partial:
         partial.write_text(text, encoding="utf-8", newline="\n")
@@ -158,11 +158,11 @@ def _table(rules: RulesRecord) -> dict[str, Any]:
     columns = ("rule", "touched", "gain per episode", "helped", "harmed", "averted", "caused", "held-out gain")
     rows = []
     for one in rules:
-        held = three_digits(one.held_out_gain) if one.held_out else "–"
+        held = one.bare(one.held_out_gain) if one.held_out else "–"
         ends = (whole(one.saved), whole(one.lost)) if one.bad else ("–", "–")
         numbers = (
             f"{one.touched:,}",
-            three_digits(one.gain),
+            one.bare(one.gain),
             whole(one.helped),
             whole(one.harmed),
             *ends,
@@ -170,7 +170,8 @@ def _table(rules: RulesRecord) -> dict[str, Any]:
         )
         before = f" (with the {counted(len(one.on_top_of), 'rule')} before it)" if one.on_top_of else ""
         rows.append((f"{one.rule}{before}", *numbers))
-    return {"title": "The rules that were replayed, best first", "columns": columns, "rows": rows}
+    unit = f"; gains in {rules.unit}" if rules.unit else ""
+    return {"title": f"The rules that were replayed, best first{unit}", "columns": columns, "rows": rows}
 
 
 def _overview(rules: RulesRecord, say: Nouns) -> Drawing:
