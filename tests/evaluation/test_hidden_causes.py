@@ -86,32 +86,37 @@ def test_one_coin_for_two_steps_undoes_what_holds_if_their_luck_is_unrelated():
 
 def over_all_laws(p, q, o, values, share, gamma, sign):
     """min or max of E[V(Y_b) | A = a, Y_a = o] over all laws of (A, Y_a, Y_b) that agree with what is observed."""
-    cost = np.zeros((2, p.size, p.size))
-    cost[0, o] = sign * values / (share * p[o])
+    cost = np.zeros((len(share), p.size, p.size))
+    cost[0, o] = sign * values / (share[0] * p[o])
     return sign * least_over_laws(p, q, share, gamma, cost)
 
 
 def least_over_laws(p, q, share, gamma, cost):
     """The smallest expected cost over all laws of (A, Y_a, Y_b) that agree with what is observed.
 
-    Both actions a and b are available in the state, and a is taken with ``share``. The odds of a given both outcomes
+    The actions of the state are a, b and perhaps more, taken with ``share``. Given both outcomes, the odds of each
     differ from its odds at most ``gamma`` times. A hidden cause matters through the two outcomes alone.
     """
     n = p.size
-    shape = (2, n, n)  # the action, Y_a, Y_b
+    shape = (len(share), n, n)  # the action, Y_a, Y_b
     margins, ends = [], []
     for y in range(n):
-        for action, law, axis in ((0, share * p, 0), (1, (1 - share) * q, 1)):
+        for action, law, axis in ((0, share[0] * p, 0), (1, share[1] * q, 1)):
             one = np.zeros(shape)
             one[action][(y, slice(None)) if axis == 0 else (slice(None), y)] = 1.0
             margins.append(one.ravel())
             ends.append(law[y])
-    odds, limits = share / (1 - share), []
-    for i, j in product(range(n), range(n)):
-        for side in (1.0, -1.0):
-            one = np.zeros(shape)
-            one[0, i, j], one[1, i, j] = side, -side * odds * gamma**side
-            limits.append(one.ravel())
+    for action in range(2, len(share)):
+        one = np.zeros(shape)
+        one[action] = 1.0
+        margins.append(one.ravel())
+        ends.append(share[action])
+    limits = []
+    for action, i, j, side in product(range(len(share)), range(n), range(n), (1.0, -1.0)):
+        one, odds = np.zeros(shape), share[action] / (1 - share[action])
+        one[:, i, j] = -side * odds * gamma**side
+        one[action, i, j] = side
+        limits.append(one.ravel())
     solved = linprog(cost.ravel(), A_ub=np.array(limits), b_ub=np.zeros(len(limits)), A_eq=np.array(margins), b_eq=ends)
     assert solved.status == 0, solved.message
     return solved.fun
@@ -128,14 +133,33 @@ def test_rows_against_a_linear_programme_over_all_laws(sign, data):
     o = data.draw(st.sampled_from(np.flatnonzero(p).tolist()))
     values = np.array(data.draw(st.lists(st.integers(-3, 3), min_size=n, max_size=n)), float)
     gamma, share = data.draw(st.sampled_from([1.0, 1.3, 2.0, 5.0])), data.draw(st.sampled_from([0.1, 0.5, 0.8]))
-    P = np.zeros((n, 2, n))
-    P[:, 0], P[:, 1] = p, q
+    found = of_row(p, q, o, values, [share, 1 - share], gamma, sign)
+    assert found == pytest.approx(over_all_laws(p, q, o, values, [share, 1 - share], gamma, sign), abs=1e-7)
+
+
+def of_row(p, q, o, values, share, gamma, sign):
+    """The worst (sign 1) or the best mean of values over the row of the second action, after the first one led to o."""
+    n, extra = p.size, [q] * (len(share) - 2)
+    P = np.stack([np.tile(row, (n, 1)) for row in (p, q, *extra)], axis=1)
     cf = tether.counterfactual(tether.MDP.from_arrays(P), tether.Path([0, o], [0]))
-    shares = shares_of_pairs(cf.mdp, np.tile([share, 1 - share], (n, 1)))
-    models = model_set(cf, "nothing", gamma=gamma, share=shares)
+    models = model_set(cf, "nothing", gamma=gamma, share=shares_of_pairs(cf.mdp, np.tile(share, (n, 1))))
     found, row = models.extremes(0, np.array([1]), values[q > 0], sign)
-    assert found[0] == pytest.approx(over_all_laws(p, q, o, values, share, gamma, sign), abs=1e-7)
     assert row.sum() == pytest.approx(1.0)
+    return found[0]
+
+
+def test_rows_of_three_actions_are_bounds_that_nearly_always_are_attained():
+    rng, equal = np.random.default_rng(0), []
+    for _ in range(tries(20, 60)):
+        p, q = rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(3))
+        o, gamma = int(rng.integers(3)), float(rng.choice([1.3, 2.0, 4.0]))
+        values, share = rng.integers(-3, 4, 3).astype(float), rng.dirichlet(np.full(3, 2.0))
+        for sign in (1.0, -1.0):
+            asked = p, q, o, values, share, gamma, sign
+            found, exact = of_row(*asked), over_all_laws(*asked)
+            assert sign * found <= sign * exact + 1e-7
+            equal.append(abs(found - exact) < 1e-6)
+    assert np.mean(equal) >= 0.9
 
 
 @FEWER
@@ -158,10 +182,10 @@ def test_what_makes_a_mistake_right_against_a_linear_programme(data):
         return
     for gamma, undone in ((star * (1 - 1e-6), False), (star * (1 + 1e-6), True)):
         if 1.0 <= gamma < 1e6:
-            apart = least_over_laws(p, q, share, gamma, cost)
+            apart = least_over_laws(p, q, (share, 1 - share), gamma, cost)
             assert apart <= 1e-7 if undone else apart >= -1e-7
     if np.isinf(star):
-        assert least_over_laws(p, q, share, 1e4, cost) >= -1e-3
+        assert least_over_laws(p, q, (share, 1 - share), 1e4, cost) >= -1e-3
 
 
 @FEWER
@@ -187,7 +211,7 @@ def test_what_makes_a_mistake_right_within_each_hidden_type(data):
         return
     for gamma, undone in ((star * (1 - 1e-6), False), (star * (1 + 1e-6), True)):
         if 1.0 <= gamma < 1e6:
-            of_types = [least_over_laws(p, q, share, gamma, cost) for p, q in rows]
+            of_types = [least_over_laws(p, q, (share, 1 - share), gamma, cost) for p, q in rows]
             apart = np.dot([prior, 1 - prior], of_types)
             assert apart <= 1e-7 if undone else apart >= -1e-7
 

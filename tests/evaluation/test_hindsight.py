@@ -207,6 +207,18 @@ def test_sepsis_is_all_hindsight(sepsis):
     assert change.advantage == pytest.approx(-2886.5 - -2563.0, abs=0.1)
 
 
+def test_a_change_that_was_better_at_the_time_is_not_called_hindsight():
+    """With a price the fair plan changes nothing here; that the change was better could be known all the same."""
+    case = tether.cases.epidemic()
+    plan = tether.counterfactual(case.mdp, case.path).plan(k=7, m=1, cost=2)
+    assert plan.hindsight.foresight == 0.0
+    assert [(one.t, one.is_claimed) for one in plan.changes] == [(1, True)]
+    assert plan.explain().answer(str).change[1:3] == (
+        "It could be known that another action was better at step 1: V_I.",
+        "What it gains with no more changes than these takes hindsight.",
+    )
+
+
 def test_nothing_is_advised_instead_of_what_the_dead_were_given(sepsis):
     """The record says "no treatment" after the death: that was no decision."""
     later = [one for one in sepsis.plan(9, 2).changes if one.t >= 3]

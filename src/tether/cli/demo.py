@@ -117,8 +117,8 @@ def _show(story: Story) -> Plan:
     put(found.change)
     for other in others:
         more = other.verdicts(story.name_of, nouns)
-        longer = f"A longer tether (k = {other.plan.k}) helps more, and is less about this {case.noun}:"
-        put(f"{longer} w{more.hindsight[1:]} {more.about.sentences[-1]}")
+        longer = f"A longer tether (k = {other.plan.k}) helps more, and is less about this {case.noun}."
+        put(f"{longer} {more.hindsight} {more.about.sentences[-1]}")
     put("")
     return Plan.over(first.plan)
 

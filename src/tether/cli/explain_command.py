@@ -92,6 +92,7 @@ def explain(
     MODEL may be a directory with the models of several types (tether.Types.save), or be given as --type NAME=MODEL: the
     answer is then for somebody who does not see the type.
     """
+    from tether._foundation.words import number
     from tether.cli.json_output import print_json
     from tether.cli.screen import progress, put
     from tether.explanation.answer_data import explanation_data
@@ -129,17 +130,19 @@ def explain(
         return
     print_explanation(explanation, episode, suggested=limits.k is None)
     for one in written:
-        put(f"Written to {one['file']}{'.' if one['question'] is None else ': ' + one['question']}")
+        less = f", less {number(one['shift'])}" if one["shift"] else ""
+        put(f"Written to {one['file']}{'.' if one['question'] is None else ': ' + one['question'] + less}")
 
 
 def _write(plan: Plan, file: str) -> dict[str, Any]:
     """Write the plan, or the model that it is a scheduler of; what was written, and the question for it."""
     if file.lower().endswith((".json", ".txt")):
         plan.write(file)
-        return {"file": file, "states": None, "transitions": None, "question": None}
+        return {"file": file, "states": None, "transitions": None, "question": None, "shift": None}
     about: dict[str, Any] = {"rule": plan.rule, "influence": plan.influence, "objective": plan.objective}
     made = plan.cf.write(file, plan.k, plan.m, **about, minimise=plan.minimise)
-    return {"file": made.file, "states": made.states, "transitions": made.transitions, "question": made.question}
+    sizes = {"states": made.states, "transitions": made.transitions}
+    return {"file": made.file, **sizes, "question": made.question, "shift": made.shift}
 
 
 def names_of(features: str) -> list[str]:

@@ -93,14 +93,15 @@ def robust(
     from tether.explanation.answer_data import explanation_data
     from tether.explanation.state_words import only as parts
     from tether.io import open_policy
+    from tether.model.properties import value_name
     from tether.objects.robust_object import robust as guarantee
 
     if export is not None and (only or never):
         raise click.UsageError(
             "--export writes a model in which every change may be advised: leave out --only, --never."
         )
-    if export is not None and (objective is not None or minimise):
-        raise click.UsageError("--export writes a model for the largest guaranteed return: leave out --objective.")
+    if export is not None and minimise:
+        raise click.UsageError("--export writes a model for the largest guaranteed value: leave out --minimise.")
     _ = episode.path_source  # that it is missing is said before a large model is read
     mdp = episode.open()
     path = episode.open_path(mdp)
@@ -112,7 +113,7 @@ def robust(
         plan = sure.plan(k, m, rule=rule, objective=objective, minimise=minimise, **about)
         if export is not None:
             say(f"writing {export}")
-        written = None if export is None else sure.write(export, plan.k, plan.m, rule=rule)
+        written = None if export is None else sure.write(export, plan.k, plan.m, rule=rule, objective=objective)
         explanation = plan.explain(None if features is None else parts(names_of(features), path.states[0]))
         say("computing larger k and m", LIMITS)
         _ = explanation.beyond
@@ -124,6 +125,7 @@ def robust(
     print_explanation(explanation, episode, suggested=k is None)
     if written is not None:
         plus = f" plus {number(written.shift)}" if written.shift else ""
+        value = value_name(objective)
         what = f"{counted(written.states, 'state')}, {counted(written.choices, 'choice')}"
         how = ", if Storm resolves the uncertainty robustly" if written.format == "drn" else ""
-        put("", f"Written to {written.file}: {what}. {written.question} is the guaranteed return{plus}{how}.")
+        put("", f"Written to {written.file}: {what}. {written.question} is the guaranteed {value}{plus}{how}.")

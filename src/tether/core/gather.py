@@ -84,35 +84,25 @@ def _gather_nodes(
                 continue
             first = pair_start[state[node]]
             nearest, lowest = FAR, FAR
-            # The loop over a row stands twice: a call, or an array that is chosen here, would count references. It
-            # stops once the smallest distance is at most 1 and the largest κ at least `most`: no more can change.
+            # Items are chosen in the loop over a row, not arrays before it: these would count references, as a call
+            # with arrays would. The loop stops once the distance is at most 1 and κ at least `most`.
             for at in range(begin, end):
                 closest, worst = _FAR, _NEAR
                 while e < n_edits and position[e] < at:
                     e += 1
-                is_influenced = False
-                if e < n_edits and position[e] == at:
-                    is_influenced = influenced[e] > 0
-                    i, stop = np.uint64(edit_start[row[e]]), np.uint64(edit_start[row[e] + 1])
-                    while i < stop:
-                        pause = min(i + _AT_ONCE, stop)
-                        for j in range(i, pause):
-                            both = levels[np.uint64(edit_next[j])]
-                            closest, worst = min(closest, both & _LOWER), max(worst, both >> _HALF)
-                        if closest <= 1 and worst >= most:
-                            break
-                        i = pause
-                else:
-                    x = first + at - begin
-                    i, stop = np.uint64(row_start[x]), np.uint64(row_start[x + 1])
-                    while i < stop:
-                        pause = min(i + _AT_ONCE, stop)
-                        for j in range(i, pause):
-                            both = levels[np.uint64(next_state[j])]
-                            closest, worst = min(closest, both & _LOWER), max(worst, both >> _HALF)
-                        if closest <= 1 and worst >= most:
-                            break
-                        i = pause
+                is_edited = e < n_edits and position[e] == at
+                is_influenced = is_edited and influenced[e] > 0
+                r = row[e] if is_edited else first + at - begin
+                start, end_of = (edit_start[r], edit_start[r + 1]) if is_edited else (row_start[r], row_start[r + 1])
+                i, stop = np.uint64(start), np.uint64(end_of)
+                while i < stop:
+                    pause = min(i + _AT_ONCE, stop)
+                    for j in range(i, pause):
+                        both = levels[np.uint64(edit_next[j] if is_edited else next_state[j])]
+                        closest, worst = min(closest, both & _LOWER), max(worst, both >> _HALF)
+                    if closest <= 1 and worst >= most:
+                        break  # no more can change
+                    i = pause
                 distance = 1 if is_influenced else min(int(closest) + 1, FAR)
                 of_pair = max(int(worst), int(own[at]), min(distance, cap))
                 own[at] = of_pair
@@ -166,12 +156,8 @@ def _spread(
                     base = (runs[node] + 1) * n_states
                 if from_k >= FAR or (base > 0 and base > longest):
                     continue
-                if is_edited:
-                    for i in range(edit_start[row[e]], edit_start[row[e] + 1]):
-                        j = successor(slots, base, edit_next[i])
-                        out[j] = min(out[j], from_k)
-                else:
-                    r = first + at - begin
-                    for i in range(row_start[r], row_start[r + 1]):
-                        j = successor(slots, base, next_state[i])
-                        out[j] = min(out[j], from_k)
+                r = row[e] if is_edited else first + at - begin
+                start, stop = (edit_start[r], edit_start[r + 1]) if is_edited else (row_start[r], row_start[r + 1])
+                for i in range(start, stop):
+                    j = successor(slots, base, edit_next[i] if is_edited else next_state[i])
+                    out[j] = min(out[j], from_k)

@@ -296,8 +296,8 @@ def _plan_nodes(
             if columns_here == 1 and not all_free:  # only the observed action is tried
                 begin_at, end_at = max(at_observed, 0), at_observed + 1
             base = np.uint64((run[node] + 1) * n_states if with_runs else zero)
-            # First all sums, then the choice: what is read does not wait for it. The loop over a row stands twice: a
-            # call, or an array that is chosen here, would count references for each row.
+            # First all sums, then the choice: what is read does not wait for it. Items are chosen in the loop over a
+            # row, not arrays before it: these would count references, as a call with arrays would.
             for number in range(begin_at, end_at):
                 at, from_k = begin + number, zero
                 if kappa.size > 0:
@@ -308,59 +308,44 @@ def _plan_nodes(
                 skip = zero if sized else min(from_k, last_k_after) * columns_after
                 while e < n_edits and position[e] < at:
                     e += 1
-                if e < n_edits and position[e] == at:
-                    r, shift_by = row[e], np.uint64(0) if influenced[e] > 0 else base
-                    start, stop, gains[number] = np.uint64(edit_start[r]), np.uint64(edit_start[r + 1]), edit_reward[e]
-                    for c in range(np.uint64(skip // 4 * 4), np.uint64(width_after), np.uint64(4)):
-                        one, two, three, four = 0.0, 0.0, 0.0, 0.0
-                        for i in range(start, stop):
-                            j, p = shift_by + np.uint64(edit_next[i]), edit_probability[i]
-                            if not is_direct:
-                                j = np.uint64(slots[j])
-                            one += p * after[j, c]
-                            if is_wide:
-                                two += p * after[j, c + np.uint64(1)]
-                                three += p * after[j, c + np.uint64(2)]
-                                four += p * after[j, c + np.uint64(3)]
-                        total[number, c] = one
+                is_edited = e < n_edits and position[e] == at
+                r = row[e] if is_edited else first + number
+                start, stop = (edit_start[r], edit_start[r + 1]) if is_edited else (row_start[r], row_start[r + 1])
+                shift = np.uint64(0) if is_edited and influenced[e] > 0 else base
+                gains[number] = edit_reward[e] if is_edited else reward[r]
+                for c in range(np.uint64(skip // 4 * 4), np.uint64(width_after), np.uint64(4)):
+                    one, two, three, four = 0.0, 0.0, 0.0, 0.0
+                    for i in range(np.uint64(start), np.uint64(stop)):
+                        j = shift + np.uint64(edit_next[i] if is_edited else next_state[i])
+                        p = edit_probability[i] if is_edited else probability[i]
+                        if not is_direct:
+                            j = np.uint64(slots[j])
+                        one += p * after[j, c]
                         if is_wide:
-                            total[number, c + np.uint64(1)], total[number, c + np.uint64(2)] = two, three
-                            total[number, c + np.uint64(3)] = four
-                else:
-                    r, shift_by = first + number, base
-                    start, stop, gains[number] = np.uint64(row_start[r]), np.uint64(row_start[r + 1]), reward[r]
-                    for c in range(np.uint64(skip // 4 * 4), np.uint64(width_after), np.uint64(4)):
-                        one, two, three, four = 0.0, 0.0, 0.0, 0.0
-                        for i in range(start, stop):
-                            j, p = shift_by + np.uint64(next_state[i]), probability[i]
-                            if not is_direct:
-                                j = np.uint64(slots[j])
-                            one += p * after[j, c]
-                            if is_wide:
-                                two += p * after[j, c + np.uint64(1)]
-                                three += p * after[j, c + np.uint64(2)]
-                                four += p * after[j, c + np.uint64(3)]
-                        total[number, c] = one
-                        if is_wide:
-                            total[number, c + np.uint64(1)], total[number, c + np.uint64(2)] = two, three
-                            total[number, c + np.uint64(3)] = four
+                            two += p * after[j, c + np.uint64(1)]
+                            three += p * after[j, c + np.uint64(2)]
+                            four += p * after[j, c + np.uint64(3)]
+                    total[number, c] = one
+                    if is_wide:
+                        total[number, c + np.uint64(1)], total[number, c + np.uint64(2)] = two, three
+                        total[number, c + np.uint64(3)] = four
             for turn in range(end_at - begin_at + 1):
                 number = at_observed if turn == 0 else begin_at + turn - 1
                 if number < 0 or (turn > 0 and number == at_observed) or from_ks[number] >= n_ks:
                     continue
-                gain, shift = gains[number], 0 if number == at_observed or all_free else 1
-                if shift > 0 and price.size > 0:
+                gain, used = gains[number], 0 if number == at_observed or all_free else 1
+                if used > 0 and price.size > 0:
                     gain -= price[first + number]
                 if sized:
                     size = max(size, abs(gain) + discount * total[number, 0])
-                from_c = shift if least.size == 0 else max(shift, least[begin + number])
+                from_c = used if least.size == 0 else max(used, least[begin + number])
                 tie = rounding * size
                 of_pair = total[number]
                 for ki in range(from_ks[number], n_ks):
                     source, here = sized + min(ki, last_k_after) * columns_after, ki * columns
                     for c in range(from_c, columns_here):
                         # If there are more changes than steps, the last change has no use.
-                        value = gain + discount * of_pair[np.uint64(source + min(c - shift, columns_after - 1))]
+                        value = gain + discount * of_pair[np.uint64(source + min(c - used, columns_after - 1))]
                         place = np.uint64(here + c)
                         if value > best[place] + tie:
                             best[place], chosen[place] = value, number

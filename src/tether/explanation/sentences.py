@@ -20,6 +20,7 @@ from tether._foundation.markup import Displayed
 from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import average, counted, number, percent
 from tether.evaluation.evaluate import evaluate_policy
+from tether.evaluation.hindsight import advised_changes
 from tether.evaluation.outcomes import UNDER_WAY, absorbing, every_end
 from tether.evaluation.ranges import best_case
 from tether.evaluation.return_distribution import middle_half, of_half
@@ -117,7 +118,7 @@ def answer(explanation: Explanation, name: Name) -> Answer:
     return Answer(
         tuple(mistake_or_luck(explanation, name)),
         tuple(disagreeing(explanation)),
-        (what_to_change(explanation, name), *in_hindsight(explanation), *simple_alternatives(explanation, name)),
+        (what_to_change(explanation, name), *in_hindsight(explanation, name), *simple_alternatives(explanation, name)),
         tuple(what_follows(explanation)),
         tuple(about_this_episode(explanation)),
         tuple(how_sure(explanation, name)),
@@ -142,14 +143,14 @@ def mistake_or_luck(explanation: Explanation, name: Name) -> list[str]:
     return [] if explanation.review is None else explanation.review.verdict(name)
 
 
-def in_hindsight(explanation: Explanation) -> list[str]:
+def in_hindsight(explanation: Explanation, name: Name) -> list[str]:
     """How much of the gain of a plan could be foreseen, and how much only hindsight knows.
 
     Examples
     --------
     >>> import tether
     >>> patient = tether.cases.sepsis()
-    >>> in_hindsight(tether.counterfactual(patient.mdp, patient.path).plan(k=9, m=2).explain())
+    >>> in_hindsight(tether.counterfactual(patient.mdp, patient.path).plan(k=9, m=2).explain(), str)
     ['None of the gain could be foreseen: it takes hindsight.']
     """
     found, plan = explanation.hindsight, explanation.plan
@@ -162,12 +163,24 @@ def in_hindsight(explanation: Explanation) -> list[str]:
         return ["The log does not show that any of the gain could be foreseen."]
     if abs(found.hindsight) <= close:
         return ["All of the gain could be foreseen."]
-    if abs(found.foresight) <= close:
-        return ["None of the gain could be foreseen: it takes hindsight."]
-    if found.foresight < 0:
-        return ["None of the gain could be foreseen: with this luck, the best decisions at the time would have lost."]
-    share = percent(found.foresight / found.gain)
-    return [f"{share[0].upper()}{share[1:]} of the gain could be foreseen; the rest takes hindsight."]
+    if found.foresight > close:
+        share = percent(found.foresight / found.gain)
+        return [f"{share[0].upper()}{share[1:]} of the gain could be foreseen; the rest takes hindsight."]
+    return _not_foreseen(plan, found.foresight < -close, name)
+
+
+def _not_foreseen(plan: PlanRecord, would_have_lost: bool, name: Name) -> list[str]:
+    """That a gain takes hindsight; and if so, that its first change was better at the time all the same."""
+    none = "None of the gain could be foreseen"
+    if would_have_lost:
+        return [f"{none}: with this luck, the best decisions at the time would have lost."]
+    first = next(iter(advised_changes(plan)), None)
+    if first is None or not first.is_claimed:
+        return [f"{none}: it takes hindsight."]
+    return [
+        f"It could be known that another action was better at step {first.t}: {acting(first.action, name)}.",
+        "What it gains with no more changes than these takes hindsight.",
+    ]
 
 
 def simple_alternatives(explanation: Explanation, name: Name) -> list[str]:

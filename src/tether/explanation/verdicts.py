@@ -150,6 +150,16 @@ class Verdicts(Displayed):
     def __iter__(self) -> Iterator[Verdict]:
         return iter((self.luck, self.about, self.sure))
 
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """All that is said first, the verdict before the three answers, and these before the change."""
+        answers = (f"{one.question} {one.word} {' '.join(one.sentences)}" for one in self)
+        said = (self.worse_end, self.foreseen, self.hindsight, *answers, self.change)
+        return tuple(line for line in said if line)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
     def called(self, nouns: Nouns) -> Verdicts:
         """What is said, with the words of a log for an episode and a step."""
         luck, about, sure = (

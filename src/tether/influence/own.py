@@ -84,7 +84,8 @@ def is_given(value: Any) -> bool:
     >>> is_given(lambda t, state, action: 1), is_given([[1, 2]]), is_given("support"), is_given(int)
     (True, True, False, False)
     """
-    is_table = isinstance(value, list) or (hasattr(value, "__array__") and not hasattr(value, "columns"))
+    is_array = hasattr(value, "__array__") and not hasattr(value, "columns")
+    is_table = is_array or (isinstance(value, list) and any(not isinstance(row, str) for row in value))
     return (callable(value) or is_table) and not isinstance(value, type)
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from tether._foundation.markup import Displayed
 from tether.io.files import name_of
@@ -13,6 +15,7 @@ from tether.io.models import FORMATS, format_of, write_model
 from tether.io.opening import open_model
 from tether.mdp import MDP
 from tether.model.as_stormpy import valuations
+from tether.model.form import Rewards, all_pair_states
 
 __all__ = ["Conversion", "EpisodeModel", "convert", "write_unfolded"]
 
@@ -118,8 +121,11 @@ class EpisodeModel(Displayed):
     file : str
     states, transitions : int
     question : str
-        The property whose value in the state labelled ``init`` is the value of the best plan. If no reward is other
-        than 0, this is the chance of what never happens: Storm has no answer about rewards that are all 0.
+        The property whose value in the state labelled ``init``, less ``shift``, is the value of the best plan. If no
+        reward is other than 0, this is the chance of what never happens: Storm has no answer about rewards that are all
+        0.
+    shift : float
+        How much rewards were raised, over a whole path: PRISM takes none below 0.
 
     Examples
     --------
@@ -135,14 +141,25 @@ class EpisodeModel(Displayed):
     states: int
     transitions: int
     question: str
+    shift: float
 
 
 def write_unfolded(mdp: MDP, file: str | os.PathLike[str], steps: int, minimise: bool) -> EpisodeModel:
     """Write an unfolded counterfactual MDP (`tether.plan.unfolded`) and say what to ask of it."""
-    means: dict[str, Any] = {"mean_rewards": True} if format_of(file) == "drn" else {}
-    write_model(mdp, file, **means)
-    best = "min" if minimise else "max"
-    question = f'R{{"reward"}}{best}=? [ C<={steps} ]'
-    if not mdp.rewards.values.any():
-        question = f"P{best}=? [ F false ]"
-    return EpisodeModel(os.fspath(file), mdp.n_states, mdp.n_transitions, question)
+    format = format_of(file)
+    lift = max(0.0, -float(mdp.rewards.values.min())) if format == "prism" else 0.0
+    means: dict[str, Any] = {"mean_rewards": True} if format == "drn" else {}
+    write_model(_raised(mdp, lift) if lift else mdp, file, **means)
+    best, name = "min" if minimise else "max", "" if format == "prism" else '{"reward"}'  # PRISM's files have no name
+    question = f"R{name}{best}=? [ C<={steps} ]" if mdp.rewards.values.any() else f"P{best}=? [ F false ]"
+    return EpisodeModel(os.fspath(file), mdp.n_states, mdp.n_transitions, question, lift * steps)
+
+
+def _raised(mdp: MDP, lift: float) -> MDP:
+    """The model with more reward at every step before "done"."""
+    form = mdp.form
+    raised = lift * (all_pair_states(form.pair_start) != mdp.states.find("done"))
+    if mdp.rewards.by_entry:
+        raised = np.repeat(raised, np.diff(form.row_start))
+    rewards = Rewards(mdp.rewards.values + raised, mdp.rewards.by_entry)
+    return replace(mdp, form=replace(form, rewards=rewards))

@@ -12,6 +12,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether._foundation.checked_json import encode_checked
+from tether._foundation.markup import facts
 from tether._foundation.words import counted, percent
 from tether._foundation.writing import written_into
 from tether.errors import FileError, Problem, QueryError
@@ -220,6 +221,12 @@ class Types:
             contents = {"format": TYPES_FORMAT, "types": listed, "usual": usual, "practice": practice}
             contents["caveat"] = self.caveat
             (work / LIST_OF_TYPES).write_bytes(encode_checked(contents))
+
+    def _repr_html_(self) -> str:
+        prior = "depends on the first state" if self.by_first_state else ""
+        shares = {} if prior else self.prior(None)
+        some = [(name, prior or f"{percent(shares[name])} before an episode") for name in self.models]
+        return facts([("types", counted(len(self.models), "model")), *some])
 
     def __repr__(self) -> str:
         if self.by_first_state:

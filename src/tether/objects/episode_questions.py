@@ -359,7 +359,8 @@ class EpisodeQuestions(Shown, CounterfactualRecord):
     ) -> EpisodeModel:
         """Write `to_mdp` for Storm (``.drn``), PRISM (``.tra``) or as any other format, with the question to ask.
 
-        Its answer is the value of ``plan(k, m)``, whose defaults these are.
+        Its answer, less ``shift``, is the value of ``plan(k, m)``, whose defaults these are. Only files for PRISM have
+        a shift: PRISM takes no rewards below 0.
 
         The written model has one step more than the episode, to the state "done", which earns the final reward.
 
@@ -369,8 +370,8 @@ class EpisodeQuestions(Shown, CounterfactualRecord):
         >>> grid = tether.cases.grid_world()
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     made = tether.counterfactual(grid.mdp, grid.path).write(f"{folder}/fall.tra", k=6, m=1)
-        >>> made.question
-        'R{"reward"}max=? [ C<=12 ]'
+        >>> made.question, made.shift
+        ('Rmax=? [ C<=12 ]', 1200.0)
         """
         from tether.io.conversion import write_unfolded
         from tether.plan.tether_record import tether

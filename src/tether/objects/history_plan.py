@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tether._foundation.markup import Displayed
+from tether._foundation.markup import Displayed, facts, paragraphs
+from tether._foundation.words import number
 
 if TYPE_CHECKING:
     import datetime
@@ -46,3 +47,14 @@ class HistoryPlan(Displayed):
 
         asked: Any = self
         return write_history(asked, file, title=title, date=date, certificate=certificate, nouns=nouns, source=source)
+
+    def _repr_html_(self) -> str:
+        asked: Any = self
+        k = f"{asked.k}" if asked.k <= asked.cf.T else "no tether"
+        values = [("value", number(asked.value)), ("observed", number(asked.observed_value))]
+        rows = [("k, m", f"{k}, {asked.m}"), *values, ("gain", number(asked.gain))]
+        return paragraphs(asked.explain().verdicts(str).lines) + self._picture() + facts(rows)
+
+    def _picture(self) -> str:
+        """A drawing for a notebook, where there is one."""
+        return ""

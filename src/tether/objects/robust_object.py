@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tether._foundation.markup import Displayed
+from tether._foundation.markup import Displayed, facts
 from tether.conditioning.model_sets import Assumption, check_gamma, model_set
 from tether.errors import Problem, QueryError
 from tether.model.model_record import ModelRecord
@@ -103,6 +103,10 @@ class Robust(RobustRecord, Displayed):
     >>> guaranteed.bounds(2, (7, 3, 20), "V_I")[0][:2]
     ((5, 4, 19), (6, 3, 19))
     """
+
+    def _repr_html_(self) -> str:
+        assumed = ("causal models", self.assuming)
+        return facts([("model", self.models.gumbel.mdp), ("path", self.models.gumbel.path), assumed])
 
     @property
     def cf(self) -> CounterfactualMDP:
