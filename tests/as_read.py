@@ -31,7 +31,12 @@ _WORDS = """high => {  // the words that stand above a line
         const one = text.parentElement;
         if (!one.checkVisibility() || one.closest("script, style, title, svg")) continue;
         if (one.getBoundingClientRect().top + scrollY >= high) continue;
-        words += (text.data.match(/[\\p{L}\\p{N}]+/gu) || []).length;
+        for (const word of text.data.matchAll(/[\\p{L}\\p{N}]+/gu)) {
+            const range = document.createRange();
+            range.setStart(text, word.index);
+            range.setEnd(text, word.index + word[0].length);
+            words += range.getBoundingClientRect().bottom + scrollY <= high;
+        }
     }
     return words; }"""
 
@@ -64,10 +69,14 @@ class Visit:
         self.page.set_viewport_size({"width": width, "height": 900})
 
     def fits(self) -> None:
-        """Nothing is wider than the screen, and no letters are smaller than 12 pixels."""
+        """Nothing is wider than the screen, and everything can be read."""
         width = self.page.viewport_size["width"]
         assert self.page.evaluate("document.documentElement.scrollWidth") <= width
         assert self.page.evaluate(OUTSIDE) == []
+        self.legible()
+
+    def legible(self) -> None:
+        """No letters are smaller than 12 pixels, also in drawings."""
         size, text = self.page.evaluate(_LETTERS)
         assert size >= 11.95, f"{size:.1f} px: {text}"
 

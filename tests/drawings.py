@@ -2,7 +2,7 @@
 
 import numpy as np
 
-K, M, T_ = "length of the tether k (steps)", "actions that may change, m", "time t (steps)"
+K, M, T_ = "length of the tether k (steps)", "actions that may change, m", "step"
 VALUE = "value of the initial state"
 
 

@@ -60,15 +60,17 @@ def test_what_was_found_in_words():
     def found(model, *log, **options):
         return tether.audit(model, list(log), **{"k": 2, "m": 1, "certify": False, **options}).sentences()[1:]
 
-    bad = "a decision was a mistake that could be known at the time (in all, such mistakes cost 1"
+    bad = "a decision was a mistake that could be known at the time"
     assert found(mdp, left, left) == [
-        f"In all of them {bad} per episode).",
+        f"In all of them {bad}.",
+        "Such mistakes cost 1 on average, per episode that has one.",
         "With hindsight, at most 1 change would have gained something in all of them: 1 on average.",
         "No replay of these plans ends worse than what happened.",
         "In none of these 2 the plan is about its episode (10 % of it or more).",
     ]
     assert found(mdp, left, stayed) == [
-        f"In 1 of them (50 %) {bad}); in the other 1 every decision was the model's best.",
+        f"In 1 of them (50 %) {bad}; in the other 1 every decision was the model's best.",
+        "Such mistakes cost 1.",
         "With hindsight, at most 1 change would have gained something in 1 of them (50 %): 1.",
         "No replay of the plan ends worse than what happened.",
         "The plan is not about its episode (less than 10 % of it is).",
@@ -81,20 +83,21 @@ def test_what_was_found_in_words():
         "In all of them every decision was the model's best at the time.",
         "Hindsight would have gained nothing within these limits in any of them.",
     ]
-    assert found(mdp, left)[:2] == [
-        f"In it {bad}).",
+    assert found(mdp, left)[:3] == [
+        f"In it {bad}.",
+        "Such mistakes cost 1.",
         "With hindsight, at most 1 change would have gained something: 1.",
     ]
     certain = f"the expected gain holds under {EVERY_MODEL}."
     hidden = "No hidden reason for the actions can undo the gain, if what the model calls impossible is impossible."
-    assert found(mdp, left, left, stayed, certify=True)[4:] == [
+    assert found(mdp, left, left, stayed, certify=True)[5:] == [
         f"In all of these 2 {certain}",
         f"In half of these 2: {hidden.replace('No', 'no', 1)}",
     ]
-    assert found(mdp, left, certify=True)[4:] == [certain.replace("the", "The", 1), hidden]
+    assert found(mdp, left, certify=True)[5:] == [certain.replace("the", "The", 1), hidden]
     free = tether.MDP.from_table(["s", "s", "t"], ["a", "b", "a"], ["t", "s", "t"], [1.0] * 3)
     assert found(free, stayed)[2].startswith("All rewards of the model are 0: no plan can gain anything. Ask for")
-    assert found(mdp, left, stayed, k=None, policy="optimal")[1] == (
+    assert found(mdp, left, stayed, k=None, policy="optimal")[2] == (
         "The policy would have gained something in 1 of them (50 %): 1, and lost nothing in any of them."
     )
 

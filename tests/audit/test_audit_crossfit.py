@@ -283,7 +283,8 @@ def test_the_first_line_is_the_placebo_and_nobody_is_listed_where_nothing_can_be
     audit = tether.audit(none, {i: log[i] for i in range(50)})
     assert audit.placebo.shows_nothing
     assert audit.sentences()[:2] == [
-        "With treatments shuffled, the same audit would find 0; it finds 0: no more than chance.",
+        "With the actions shuffled, the same audit would find a gain of 0 per episode; it finds 0: no more than "
+        "chance.",
         "Nothing can be shown from this log: no episode is listed as worth a look.",
     ]
     assert audit.listed(10).num_rows == 0

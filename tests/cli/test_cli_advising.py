@@ -8,6 +8,7 @@ from click.testing import CliRunner
 import tether
 from tether.cli import main
 from tether.cli.parsing import advising
+from tether.views.audit.audit_words import audit_question_in_words
 
 GRID = tether.cases.grid_world()
 SEPSIS = tether.cases.sepsis()
@@ -78,3 +79,11 @@ def test_the_plan_is_that_of_the_library():
     assert (got["value"], got["paid"]) == (plan.value, plan.paid)
     assert got["advisable"] == str(plan.advisable) == "never at step 2, a change to right costs 3"
     assert all(one["t"] != 2 for one in got["changes"])
+
+
+@pytest.mark.compiled
+def test_an_answer_says_which_changes_may_be_advised():
+    said = " ".join(run("explain", "case:grid-world", "-k", 6, "-m", 2, "--never", "2", "--cost", "right=3").split())
+    assert "m = 2: at most 2 actions may change; never at step 2, a change to right costs 3." in said
+    asked = tether.audit(GRID.mdp, [GRID.path], k=6, never=[2], certify=False).question
+    assert "(m = 1; never at step 2)" in audit_question_in_words(asked)

@@ -385,6 +385,15 @@ def test_robust_tells_what_the_library_guarantees(tmp_path):
     assert 'R{"reward"}maxmin=? [ F "done" ] is the guaranteed return plus 72.' in shown
     shown = words("robust", "case:epidemic", "-k", 6, "-m", 4, "--export", tmp_path / "o.drn")
     assert "is the guaranteed return plus 72, if Storm resolves the uncertainty robustly." in shown
+    shown = words(
+        "robust", "case:epidemic", "-k", 6, "-m", 4, "--objective", "reach over", "--export", tmp_path / "o.drn"
+    )
+    assert shown.endswith("is the guaranteed probability, if Storm resolves the uncertainty robustly.")
+    exported = (tmp_path / "o.drn").read_text()
+    assert sure.write(tmp_path / "over.drn", 6, 4, objective="reach over").shift == 0
+    assert (tmp_path / "over.drn").read_text() == exported
+    refused = CliRunner().invoke(main, ["robust", "case:epidemic", "--minimise", "--export", str(tmp_path / "o.drn")])
+    assert "leave out --minimise" in " ".join(refused.output.split())
 
 
 def test_robust_on_a_learned_model(tmp_path):
@@ -420,6 +429,8 @@ def test_the_model_of_an_episode_and_its_plan_are_exported(tmp_path):
     assert json_of(*about)["export"] == []
     printed = words(*about, "--export", model)
     assert printed.endswith(f'Written to {model}: R{{"reward"}}max=? [ C<=12 ]'.replace("  ", " "))
+    printed = words(*about, "--export", tmp_path / "episode.tra")
+    assert printed.endswith("episode.tra: Rmax=? [ C<=12 ], less 1,200")
     refused = CliRunner().invoke(main, [*map(str, about), "--never", "0", "--export", str(model)])
     assert refused.exit_code == 2
     assert "leave out --subject-to, --only, --never or --cost" in " ".join(refused.output.split())

@@ -207,6 +207,8 @@ def test_unknown_names_and_options():
         asked(P, Q, 0, mechanism=tether.SampledGumbelMax(rng=1), samples=1)
     with pytest.raises(tether.QueryError, match=r"must be a name .* that returns a row, not 3"):
         asked(P, Q, 0, mechanism=3)
+    with pytest.raises(tether.QueryError, match=r"mechanism=tether.Maximal is a class, .* write tether.Maximal\(\)"):
+        asked(P, Q, 0, mechanism=tether.Maximal)
 
 
 def test_a_mechanism_by_name_and_one_built_are_the_same():

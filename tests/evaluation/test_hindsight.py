@@ -120,6 +120,24 @@ def test_the_fair_plan_by_recursion(rule, data, world):
     assert found.hindsight >= 0.0
 
 
+@pytest.mark.parametrize("rule", RULES)
+@FEWER
+@given(world=worlds(max_steps=3), price=st.sampled_from([0.3, 1.0, 2.5]), minimise=st.booleans())
+def test_with_a_price_the_parts_are_less_what_is_paid(rule, world, price, minimise):
+    assume(not world.samples)
+    plan = world.cf.plan(world.T, world.T, rule=rule, cost=price, minimise=minimise)
+    found = plan.hindsight
+    close(found.gain, plan.gain - plan.paid)
+    close(found.foresight, plan.fair.gain - plan.fair.paid)
+    close(found.foresight + found.hindsight, found.gain)
+    slack = 1e-9 * max(1.0, abs(plan.value), abs(plan.observed_value))
+    assert plan.fair.gain - plan.fair.paid <= found.gain + slack
+    for value, (low, high) in (
+        (found.foresight, found.foresight_range), (found.hindsight, found.hindsight_range),
+    ):  # fmt: skip
+        assert low - slack <= value <= high + slack
+
+
 @given(worlds(max_steps=4), st.data())
 def test_without_mistakes_nothing_could_be_foreseen(world, data):
     """Decisions that were the best are not second-guessed, whatever k and m are; nor are those that are tied."""
@@ -187,6 +205,18 @@ def test_sepsis_is_all_hindsight(sepsis):
     assert change.t == 2
     assert change.better_at_the_time is False
     assert change.advantage == pytest.approx(-2886.5 - -2563.0, abs=0.1)
+
+
+def test_a_change_that_was_better_at_the_time_is_not_called_hindsight():
+    """With a price the fair plan changes nothing here; that the change was better could be known all the same."""
+    case = tether.cases.epidemic()
+    plan = tether.counterfactual(case.mdp, case.path).plan(k=7, m=1, cost=2)
+    assert plan.hindsight.foresight == 0.0
+    assert [(one.t, one.is_claimed) for one in plan.changes] == [(1, True)]
+    assert plan.explain().answer(str).change[1:3] == (
+        "It could be known that another action was better at step 1: V_I.",
+        "What it gains with no more changes than these takes hindsight.",
+    )
 
 
 def test_nothing_is_advised_instead_of_what_the_dead_were_given(sepsis):

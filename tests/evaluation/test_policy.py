@@ -232,6 +232,7 @@ def test_tables_of_pairs_by_time():
 UP = dict.fromkeys(range(16), "up")
 LINE = np.zeros(16, dtype=int)
 SHARES = np.full((16, 4), 0.25)
+WIDE = pandas.DataFrame(SHARES, columns=["up", "right", "down", "left"])
 
 
 def with_row(row):
@@ -292,6 +293,10 @@ REFUSED = {
     "four axes": (np.zeros((1, 1, 16, 4)), r"got \(1, 1, 16, 4\) of type float64"),
     "floats for indices": (LINE.astype(float), r"got \(16,\) of type float64"),
     "truth values": (np.ones((16, 4), dtype=bool), r"got \(16, 4\) of type bool"),
+    "single precision that does not sum": ((SHARES * 1.002).astype(np.float32), "sum 1.002, not 1"),
+    "half precision that does not sum": ((SHARES * 1.01).astype(np.float16), "not a distribution"),
+    "a wide table without states": (pa.table(WIDE[:5]), "must say the states"),
+    "a wide table with a state twice": (WIDE.assign(state=3), "must say the states"),
     "shares that do not sum": (SHARES / 2, r"not a distribution: 0.125, 0.125, 0.125, 0.125 \(sum 0.5, not 1\)"),
     "shares that are nothing": (SHARES * 0, "not a distribution"),
     "a share below 0": (with_row([1.5, -0.5, 0, 0]), "not a distribution: 1.5, -0.5"),
@@ -328,8 +333,18 @@ def test_policies_as_libraries_return_them(grid):
         lambda s: softmax[s],
         lambda t, s: softmax[s].tolist(),
         Agent(lambda s: softmax[s]),
+        lambda s: softmax[[s]],  # a batch of one
+        pandas.DataFrame(softmax, columns=grid.mdp.actions),
+        pa.table(pandas.DataFrame(softmax, columns=grid.mdp.actions)),
+        pandas.DataFrame(softmax, columns=grid.mdp.actions, index=pandas.Index(range(16), name="cell")).iloc[::-1],
+        pandas.DataFrame(softmax[:, ::-1], columns=list(grid.mdp.actions)[::-1]).assign(state=range(16)),
     ):
         agree(grid.evaluate(policy), expected)
+    halves = softmax.astype(np.float16)
+    assert np.abs(halves.sum(axis=1, dtype=float) - 1).max() > 1e-5
+    exact = halves.astype(float) / halves.astype(float).sum(axis=1, keepdims=True)
+    for policy in (halves, lambda s: halves[s]):
+        agree(grid.evaluate(policy), grid.evaluate(exact))
     line = grid.evaluate(LINE)
     for policy in (
         LINE.tolist(),
@@ -343,6 +358,21 @@ def test_policies_as_libraries_return_them(grid):
         pandas.Series({s: grid.mdp.actions[LINE[s]] for s in reversed(range(16))}),
     ):
         agree(grid.evaluate(policy), line)
+
+
+def test_a_wide_table_whose_rows_have_numbers():
+    """States with names: the rows are those of the model, in its order, only where they are numbered so."""
+    rng = np.random.default_rng(0)
+    mdp = tether.MDP.from_arrays(
+        rng.dirichlet([1, 1, 1], size=(3, 2)), rng.normal(size=(3, 2)), states="abc", actions="xy"
+    )
+    shares = rng.dirichlet([1, 1], size=3)
+    frame, expected = pandas.DataFrame(shares, columns=mdp.actions), mdp.evaluate(shares, 3, start="a").mean
+    mixed = frame.set_index(pandas.Index(mdp.states)).iloc[[2, 0, 1]]
+    for policy in (frame, mixed):
+        assert mdp.evaluate(policy, 3, start="a").mean == pytest.approx(expected, rel=1e-12)
+    with pytest.raises(tether.QueryError, match="no state"):
+        mdp.evaluate(frame.iloc[::-1], 3, start="a")
 
 
 def test_a_policy_of_the_recorded_action(grid):

@@ -27,7 +27,7 @@ def test_the_four_parts_are_the_sentences():
     answer = explanation.answer(str)
     assert answer.change == (
         "Change 1 action: at step 0 (sick) treat instead of wait.",
-        "All of the gain could be foreseen.",
+        "The log does not show that any of the gain could be foreseen.",
     )
     assert answer.follows[0] == "Dead by step 1: 25 % instead of certain; well: 75 % instead of 0 %."
     assert answer.sure[-6:] == (
@@ -40,12 +40,12 @@ def test_the_four_parts_are_the_sentences():
     )
     assert answer.sure[-3].startswith("Where it was not chosen, in the other half of the log, such a plan is worth ")
     assert answer.sure[-1].startswith("In 90 % of them: the return ")
-    assert answer.first == ()
+    assert answer.warning == ()
     sentences = [*answer.mistake, *answer.change, *answer.follows, *answer.episode, *answer.sure]
     assert explanation.sentences(str) == sentences
     data = explanation_data(explanation)
     assert data["sentences"][: len(sentences)] == sentences
-    parts = ("first", "mistake", "change", "follows", "episode", "sure")
+    parts = ("mistake", "warning", "change", "follows", "episode", "sure")
     assert data["answer"] == {part: list(getattr(answer, part)) for part in parts}
 
 

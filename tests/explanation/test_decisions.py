@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 from brute import Best, influenced, smallest_k
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from learned import clinic
 from worlds import FEWER, SUPPORT, World, tiny_worlds, worlds
 
 import tether
 from tether.errors import QueryError
+from tether.evaluation.one_change import one_could_differ
 
 Episode = tuple[float, list[Any], list[Any]]  # probability, states, actions
 
@@ -174,6 +176,61 @@ def test_what_is_said_of_the_sepsis_patient() -> None:
         "(expected return).",
         "From the observed state at step 3 on, nothing done could have changed the outcome.",
     ]
+
+
+def one_step(end: str, **rows: dict[str, float]) -> Any:
+    """The decisions of an episode of one step: its first action led to ``end``."""
+    table = [("ill", a, j, p, float(j == "well")) for a, row in rows.items() for j, p in row.items()]
+    mdp = tether.MDP.from_table(*map(list, zip(*table, strict=True)), terminal=["well", "dead"])
+    return tether.counterfactual(mdp, tether.Path(["ill", end], [next(iter(rows))])).decisions()
+
+
+@pytest.mark.parametrize(("end", "ended"), [("dead", "averted the death"), ("well", "changed the outcome, well")])
+def test_of_two_equal_drugs_no_causal_model_but_gumbel_max_says_that_the_end_is_the_same(end: str, ended: str) -> None:
+    decisions = one_step(end, A={"well": 0.5, "dead": 0.5}, B={"well": 0.5, "dead": 0.5})
+    every = decisions.necessity_bounds(0, "B")[0]
+    assert (every.least, every.gumbel_max, every.most) == (0.0, 0.0, 1.0)
+    assert decisions.sentences(str)[-1] == (
+        f"With the luck of this episode, no other action, with nothing else changed, would have {ended}. "
+        "Under another causal model that fits as well, one could have."
+    )
+
+
+def test_a_good_end_is_not_averted() -> None:
+    decisions = one_step("well", good={"well": 0.9, "dead": 0.1}, bad={"well": 0.3, "dead": 0.7})
+    said = decisions.sentences(str)[-1]
+    assert said.startswith(
+        "The outcome, well, was most at risk at step 0: bad, and nothing else changed, would have lost"
+    )
+    assert said.endswith("By what could be known at the time, it was worse (expected return).")
+
+
+def test_what_a_log_does_not_show_is_not_said_to_be_unknowable() -> None:
+    found = tether.counterfactual(clinic(), tether.Path(["sick", "dead"], ["wait"])).decisions()
+    assert found.review is not None
+    assert found.review.largest() is None
+    treat = next(row for row in found.rows if row.action == "treat")
+    assert found.known_then(treat) == "not shown"
+    said = found.sentences(str)
+    assert "Nobody could know" not in " ".join(said)
+    assert sum(one.endswith("The log does not show that it was better at the time.") for one in said) == 2
+
+
+@pytest.mark.parametrize("at", [0, 1])
+@given(world=tiny_worlds())
+def test_whether_one_change_leads_to_another_outcome_under_some_causal_model(at: int, world: World) -> None:
+    """By the largest necessity of every single change over every causal model."""
+    goal = world.states[min(at, len(world.states) - 1)]
+    assume(goal != world.path.states[0] and min(p for row in world.nominal.values() for p in row.values()) > 1e-6)
+    decisions = world.cf.decisions(objective=tether.reach([goal]))
+    outcome = decisions.event
+    assume(outcome is not None)
+    assert outcome is not None
+    try:
+        most = [decisions.necessity_bounds(row.t, row.action)[0].most for row in decisions.rows if not row.is_observed]
+    except QueryError:  # under some causal model it is unknown what would have been done
+        assume(False)
+    assert one_could_differ(decisions.asked, outcome) == (max(most, default=0.0) > 1e-12)
 
 
 def reachable_ends(world: World, t: int) -> set[Any]:

@@ -1,8 +1,10 @@
 """Tests of influence and rules of one's own, against the definitions by brute force; in audits, and wrong ones."""
 
+import math
 from functools import partial
 
 import numpy as np
+import pandas
 import pytest
 from brute import best_of_all, distance, influenced
 from hypothesis import assume, given
@@ -162,8 +164,12 @@ def test_in_an_audit(workers, tmp_path):
         ({"influence": np.ones((2, 16, 4), bool)}, "has only 2 steps"),
         ({"influence": 3}, "a test of your own is"),
         ({"rule": np.zeros((16, 4), int)}, "whole numbers from 1"),
+        ({"rule": np.full((16, 4), 1.5)}, "whole numbers from 1, or infinite; this one has 1.5"),
+        ({"rule": np.full((16, 4), np.nan)}, "this one has nan"),
+        ({"rule": [[1, 2], [3]]}, "lists of this one have different lengths"),
+        ({"rule": pandas.DataFrame(np.ones((16, 4), int))}, "not a DataFrame; a rule of your own is"),
         ({"rule": np.ones((4, 16), int)}, "shape"),
-        ({"rule": lambda t, state, action: 0.5}, "a whole number from 1, the smallest k, not 0.5"),
+        ({"rule": lambda t, state, action: 0.5}, "a whole number from 1, the smallest k, or infinity, not 0.5"),
         ({"rule": lambda t, state, action: True}, "not True"),
         ({"rule": 3}, "a rule of your own is"),
     ],
@@ -176,6 +182,14 @@ def test_what_is_no_test_and_no_rule(grid, how, said):
                                for name, one in how.items()})  # fmt: skip
     with pytest.raises(tether.QueryError, match=said):
         grid.plan(k=2, m=1, **how)
+
+
+def test_infinity_is_a_threshold_that_no_k_reaches(grid):
+    by_function = grid.sweep(rule=lambda t, state, action: math.inf if state % 2 else 2).values
+    table = np.where(np.arange(16) % 2, np.inf, 2)[:, None].repeat(4, axis=1)
+    large = grid.sweep(rule=np.where(np.isinf(table), grid.T + 1, 2).astype(int))
+    assert np.array_equal(grid.sweep(rule=table).values, by_function)
+    assert np.array_equal(large.values[: grid.T], by_function[: grid.T])
 
 
 @pytest.mark.parametrize("lacking", [tether.tv, tether.effective])
@@ -193,8 +207,11 @@ def test_a_function_or_a_table_needs_no_class(grid):
     for name, one, kind in (
         ("influence", test, tether.InfluenceTest),
         ("influence", table > 2, tether.InfluenceTest),
+        ("influence", (table > 2).tolist(), tether.InfluenceTest),
         ("rule", rule, tether.TetherRule),
         ("rule", table, tether.TetherRule),
+        ("rule", table.tolist(), tether.TetherRule),
+        ("rule", table.astype(float), tether.TetherRule),
     ):
         by_class, plain = (grid.plan(k=2, m=2, **{name: this}) for this in (kind(one), one))
         assert (plain.value, str(getattr(plain, name))) == (by_class.value, str(getattr(by_class, name)))

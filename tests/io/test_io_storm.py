@@ -136,8 +136,26 @@ def test_a_model_passes_through_storm(name):
     assert np.array_equal(back.form.next_state, mdp.form.next_state)
     assert np.array_equal(back.form.pair_start, mdp.form.pair_start)
     assert np.array_equal(back.rewards.values, mdp.rewards.values)
-    if name == "grid_world":  # whose states are numbers
+    assert list(back.states) == list(mdp.states)
+    if name == "grid_world":
         assert_same(back.with_names(actions=list(mdp.actions)), mdp)
+
+
+@pytest.mark.parametrize(
+    ("names", "kept"),
+    [
+        ([(True, -3, "a b"), (False, 10**17, "é"), (True, 0, "c,d")], True),
+        (["sick", "well", "dead"], True),
+        ([5, -2, 0], True),
+        ([5, "five", 0], False),  # two types
+        ([2**63, 1, 0], False),
+        (["a", "a & b", "c"], False),  # Storm's own sign
+    ],
+)
+def test_names_of_states_pass_through_storm_where_its_files_hold_them(names, kept):
+    pytest.importorskip("stormpy")
+    back = from_stormpy(tether.MDP.from_arrays(np.eye(3)[:, None, :], states=names, actions=["x"]).to_stormpy())
+    assert list(back.states) == (names if kept else [0, 1, 2])
 
 
 @given(world=worlds())
@@ -167,10 +185,10 @@ def test_every_small_model_passes_through_storm_with_rewards_of_transitions(worl
             reached, chances = mdp.row(state, action)
             assert row == {mdp.states.index(to): chance for to, chance in zip(reached, chances, strict=True)}
             for to in reached:
-                i, j = mdp.states.index(state), mdp.states.index(to)
+                j = mdp.states.index(to)
                 own = earned.get_state_action_reward(choice) if earned.has_state_action_rewards else 0.0
                 assert own + of_transition.get(j, 0.0) == mdp.reward(state, action, to)
-                assert back.reward(i, str(action), j) == mdp.reward(state, action, to)
+                assert back.reward(state, str(action), to) == mdp.reward(state, action, to)
     ends = {state for state in mdp.states if not mdp.actions_in(state)}
     assert all(state in ends and row == {mdp.states.index(state): 1.0} for (state, _), (_, row) in rows.items())
 

@@ -1,4 +1,4 @@
-"""Where the return and the outcome disagree it is said first; what is still under way is told apart."""
+"""Where the return and the outcome disagree it is said before the advice; what is still under way is told apart."""
 
 import numpy as np
 import pytest
@@ -54,12 +54,15 @@ def test_marks_are_saved_and_belong_to_the_model(tmp_path):
     assert digest_of_model(mdp) != digest_of_model(ward())
 
 
-def test_a_gain_with_a_worse_end_is_said_first():
+def test_a_gain_with_a_worse_end_is_said_before_the_advice():
     explanation = plan_of(ward(), "well").explain()
     found = explanation.disagreement
     # By hand: rest led to well, which the drug keeps in 5 of 9 such episodes.
     assert [found.good, found.observed_good, found.bad, found.observed_bad] == pytest.approx([5 / 9, 1.0, 4 / 9, 0.0])
-    first = explanation.sentences()[0]
+    answer = explanation.answer(repr)
+    first = answer.warning[0]
+    assert explanation.sentences()[: len(answer.mistake) + 1] == [*answer.mistake, first]
+    assert len(answer.mistake) == 2
     assert first == (
         "The plan gains return, but makes a good end less likely (56 % instead of certain) and a bad end likelier "
         "(44 % instead of 0 %)."
@@ -105,7 +108,7 @@ def audited():
     return mdp, log, tether.audit(mdp, log, certify=False)
 
 
-def test_an_audit_says_it_first_and_lists_these_apart(audited):
+def test_an_audit_says_it_before_the_gains_and_lists_these_apart(audited):
     _, _, audit = audited
     rows = audit.table.to_pylist()
     worse = [row for row in rows if row["worse_end"] and row["gain"] > 0]
@@ -114,7 +117,7 @@ def test_an_audit_says_it_first_and_lists_these_apart(audited):
         ends = {one["outcome"]: one["probability"] for one in row["ends"]}
         assert ends.get("well", 0) < (row["outcome"] == "well") or ends.get("dead", 0) > (row["outcome"] == "dead")
     sentences = audit.sentences()
-    assert sentences[1].startswith(
+    assert sentences[3].startswith(  # after what is chance, how episodes ended, and mistakes
         f"The return and the outcome disagree: {len(worse)} of {len(audit.summary.gained)} plans"
     )
     ids = {row["episode"] for row in worse}

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import tether
+from tether.learning.folds import unseen_types
 
 State = namedtuple("State", ["health", "diabetes"])
 
@@ -256,6 +257,43 @@ def test_the_prior_may_depend_on_the_first_state():
     for start in ("sick", "well"):
         mine = [i for i, path in enumerate(log) if path.states[0] == start]
         assert list(types.prior(start).values()) == pytest.approx(types.responsibilities[mine].mean(axis=0))
+
+
+def test_an_episode_of_the_log_does_not_speak_for_itself():
+    """Left out of each type, as if it were of it: nearer to models that were learned without it."""
+    rng, models = np.random.default_rng(0), []
+    for _ in range(2):
+        models.append(tether.MDP.from_arrays(rng.dirichlet(np.ones(5), size=(5, 1))))
+    who = ["a" if rng.random() < 0.7 else "b" for _ in range(40)]
+    log = [models["ab".index(one)].simulate("random", 6, rng=i, start=0) for i, one in enumerate(who)]
+    types, found = tether.learn_types(log, by=who), []
+    for i in range(20):
+        others = [*log[:i], *log[i + 1 :]], [*who[:i], *who[i + 1 :]]
+        anew = tether.learn_types(others[0], by=others[1])
+        fewer = unseen_types(types, log[i])
+        found.append([tether.counterfactual(one, log[i]).posterior[who[i]] for one in (anew, fewer, types)])
+        assert fewer.episodes == 39
+        assert unseen_types(fewer, log[i]).models == fewer.models  # it is left out once
+    anew, left_out, inside = np.mean(found, axis=0)
+    assert inside > left_out + 0.01
+    assert abs(left_out - anew) < abs(inside - anew)
+    stays = next(s for s in types.models["a"].states if s in types.models["a"].row(s, 0)[0])
+    elsewhere = tether.Path([stays] * 90, [0] * 89)  # so often no type has that step
+    assert unseen_types(types, elsewhere).models == types.models
+    hidden = tether.learn_types(log, k=2, starts=2)
+    share = tether.counterfactual(hidden, log[0]).posterior
+    for name, mdp in unseen_types(hidden, log[0]).models.items():
+        gone = hidden.models[name].counts.transitions.sum() - mdp.counts.transitions.sum()
+        assert gone == pytest.approx(6 * share[name], abs=1e-6)
+    row = tether.audit(types, {"one": log[0]}, certify=False).rows[0]
+    assert row.posterior == tether.counterfactual(unseen_types(types, log[0]), log[0]).posterior
+    rows = [("s", "go", end, 0.5) for end in "tu"], [("s", "go", "t", 1.0)]
+    apart = [tether.learn([tether.Path([s, j], [a]) for s, a, j, _ in one], states="stu") for one in rows]
+    types = tether.Types(dict(zip("ab", apart, strict=True)), {"a": 0.3, "b": 0.7})
+    known = tether.Path(["s", "u"], ["go"])
+    assert unseen_types(types, known).models["b"] is types.models["b"]  # it cannot be of that type
+    given = tether.Types(dict(zip("ab", models, strict=True)), {"a": 0.3, "b": 0.7})
+    assert unseen_types(given, log[0]) is given
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,8 @@ def test_what_is_refused(monkeypatch):
         grid.with_rewards(lambda s, a: float("nan"))
     with pytest.raises(ModelError, match="the reward of 0, 'up' is not a number"):
         grid.with_rewards(lambda s, a: "much")
+    with pytest.raises(tether.ModelError, match="rewards cannot be a mapping; give an array, or a function: lambda"):
+        grid.with_rewards({15: 1.0})
     monkeypatch.setattr("tether.model.as_arrays.LARGEST_DENSE", 100)
     with pytest.raises(QueryError, match="sparse=True"):
         grid.to_arrays()

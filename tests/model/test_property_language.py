@@ -71,6 +71,10 @@ def test_formulas_mean_what_they_say(mdp, one, other):
     ("text", "said"),
     [
         ('P=? [ F "goal" ]', "reach goal"),
+        ('P=? [ F<=8 "goal" ]; ', "reach goal within 8"),
+        ("reach(goal, within=8)", "reach goal within 8"),
+        ('avoid("the edge")', "avoid 'the edge'"),
+        ("reach(goal)&until('the edge', goal, within = 3)", 'P=? [ (F "goal") & ("the edge" U<=3 "goal") ]'),
         ('Pmax=? [ G !"the edge" ]', "avoid 'the edge'"),
         ('P=? [ true U "goal" ]', "reach goal"),
         ('P=? [ "the edge" U "goal" ]', "until 'the edge' goal"),

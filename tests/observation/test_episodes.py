@@ -53,6 +53,22 @@ def test_paths_give_the_same_as_rows(log):
         assert again.reward is None
 
 
+@given(logs(), st.booleans())
+def test_a_table_of_episodes_is_a_log_again(log, by_pandas):
+    episodes = from_rows(log.rows)
+    table = episodes.to_arrow()
+    own = {(row["episode"], row["t"]): row for row in table.to_pylist()}
+    for name, path in log.paths.items():
+        for t, state in enumerate(path.states):
+            found = own.pop((name, t))
+            assert found["state"] == (state if not isinstance(state, tuple) else {"0": state[0], "1": state[1]})
+            assert found["action"] == (path.actions[t] if t < path.T else None)
+            assert "reward" not in found or found["reward"] == ([*log.rewards[name], None][t])
+    assert not own
+    again = tether.io.read_episodes(episodes.to_pandas() if by_pandas else table)
+    assert dict(again) == log.paths
+
+
 def test_the_order_of_labels():
     log = Episodes.from_columns([7, 2, 2], [0, 1, 0], ["z", "a", "m"], [5, 3, 3], next_state=["q", None, None])
     assert list(log.ids) == [2, 7]  # whole numbers ascend

@@ -219,11 +219,12 @@ def test_a_plan_with_a_limit_is_explained_step_by_step(tmp_path):
             # after the goal and in the danger nothing is left to change; the observed action is available everywhere
             assert step.changed == pytest.approx(changed, abs=1e-12)
             assert step.chance == pytest.approx(plan.distribution(step.t)[step.planned_state], abs=1e-12)
-        assert "at step 2, right instead of down" in found.sentences(str)[0]
+        assert "right instead of down at step 2" in found.verdicts(str).change
         assert str(found.certificate) == found.sentences(str)[-1]
         assert found.certificate.nothing.worst <= plan.value <= found.certificate.nothing.best
         page = plan.report(tmp_path / "limit.html").read_text(encoding="utf-8")
         assert "right instead of down" in page
         assert found.to_arrow().num_rows == cf.T
     nothing = cf.plan(m=0, budget=0).explain(certificate=False)
-    assert nothing.sentences()[0].endswith("nothing is expected to be better than what was done.")
+    assert "nothing is expected to be better" in nothing.parts()[0][-1]
+    assert [one.word for one in nothing.verdicts()] == ["Mistakes.", "Yes.", "Certain."]

@@ -369,6 +369,10 @@ def test_what_types_refuse():
             "the same for everybody.*2 hidden types; learn one model",
         ),
         (lambda: tether.robust(cf.types, cf.path), "for one model, and these are 2 hidden types"),
+        (lambda: tether.review(cf.types, cf.path), r"a review is of one model.*counterfactual\(types, path\)\.review"),
+        (lambda: tether.Types({"a": 3}, {"a": 1.0}), "the model of type 'a' must be a tether.MDP"),
+        (lambda: tether.Types(cf.types.models, {"z0": "half", "z1": 0.5}), "prior of type 'z0' must be a number"),
+        (lambda: tether.Types([cf.types.models["z0"]], [1.0]), "models and prior are mappings"),
         (lambda: tether.certify(cf, cf.plan(), minimise=True), "a plan is judged by its own objective"),
         (lambda: cf.sweep(ks=[]), "at least one k"),
     ):

@@ -84,6 +84,38 @@ def test_the_terminal():
     assert not {"±", "influenced"} & set(said.replace("(", " ").split())
 
 
+def test_a_hidden_type(tmp_path):
+    """The paper's patient, whose diabetes was never recorded."""
+    case = tether.cases.hidden_diabetes()
+    plan = tether.counterfactual(case.types, case.path).plan(m=2)
+    found = plan.explain().verdicts(str, PATIENT)
+    assert [(one.question, one.word) for one in found] == [
+        ("Mistake or luck?", "Luck."),
+        ("About this patient?", "Partly."),
+        ("How sure?", "Not sure."),
+    ]
+    assert found.about.sentences == (
+        "By what happened, the type is diabetic with a chance of 100 %; before it was 20 %.",
+        "At step 2, the luck of this patient moves 0 % of what is to be expected of antibiotics; what it says of the "
+        "type moves 32 %.",
+    )
+    assert found.change == (
+        "With hindsight, the best change within the limits: antibiotics instead of antibiotics + ventilation at step "
+        "2; later steps depend on what is met."
+    )
+    page = read(plan.report(tmp_path / "page.html", nouns=PATIENT))
+    assert "Patient of 10 steps, died at step 3" in page.text
+    assert page.headings[:3] == [one.question for one in found]
+    assert found.hindsight in page.parts[""]
+    said = words("explain", "case:hidden-diabetes", "-m", 2)
+    assert said.startswith(
+        "Hidden diabetes patient · 10 steps, died at step 3 Knowing what could be known then: no. "
+        "With hindsight: a little, 85 of 100 replays still end in death. Mistake or luck? Luck. Every decision was"
+    )
+    assert "antibiotics (18 %) → antibiotics + ventilation*" in said
+    assert "5–9 ended most likely ended too" in said
+
+
 def test_the_audit(ward, tmp_path):
     audit = tether.audit(ward.mdp, ward.paths)
     assert audit.sentences()[0] == "4 episodes: 2 dead, 1 well, 1 still under way."

@@ -139,3 +139,19 @@ def test_every_public_result_displays_itself():
     plan = tether.counterfactual(ward.mdp, ward.path).plan(1, 1)
     for shown in (plan.risk, plan.explain().verdicts(str), tether.audit(ward.mdp, [ward.path]), plan.question):
         Page(shown._repr_html_())  # every tag that opens closes
+
+
+def test_plans_of_every_kind_begin_with_the_verdict():
+    """Also for hidden types and with a limit on whole paths; pictures before tables, and no names of code."""
+    hidden, grid = tether.cases.hidden_diabetes(), tether.cases.grid_world()
+    typed = tether.counterfactual(hidden.types, hidden.path)
+    for plan in (typed.plan(m=2), tether.counterfactual(grid.mdp, grid.path).plan(m=6, budget=9)):
+        shown = plan._repr_html_()
+        verdicts = plan.explain().verdicts(str)
+        assert [line in Page(shown).text for line in verdicts.lines] == [True] * len(verdicts.lines)
+        assert shown.index("With hindsight") < shown.index("<table")
+        assert not {"root", "minimise", "observed_value"} & set(Page(shown).text.split())
+    assert "<svg" in typed.plan(m=2)._repr_html_()
+    assert "diabetic" in Page(typed._repr_html_()).text
+    assert "20 % before an episode" in Page(hidden.types._repr_html_()).text
+    assert "assuming nothing" in Page(tether.robust(grid.mdp, grid.path, "nothing")._repr_html_()).text

@@ -26,6 +26,7 @@ def check(visit, file):
         visit.fits()
     visit.width(320)
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= 320
+    visit.legible()  # drawings scroll
     assert visit.complaints == []
 
 
@@ -52,6 +53,21 @@ def test_the_first_screen_of_a_report(browser, tmp_path_factory):
         visit.fits()
         printed = visit.page.pdf(format="A4", prefer_css_page_size=True)
         assert 2 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 12
+
+
+def test_the_first_screen_of_a_hidden_type(browser, tmp_path):
+    """The page of somebody whose type was never recorded begins in the same way."""
+    case = tether.cases.hidden_diabetes()
+    file = tether.counterfactual(case.types, case.path).plan(m=2).report(tmp_path / "types.html")
+    with Visit(browser, file.as_uri()) as visit:
+        check(visit, file)
+        visit.width(DESK)
+        assert visit.first_chart() < 700
+        assert visit.words_above(900) <= 250
+        assert visit.page.locator(".card").count() == 3
+        visit.accessible()
+        visit.width(PHONE)
+        assert visit.first_chart() < 1100
 
 
 def test_a_label_cannot_run(browser, tmp_path):

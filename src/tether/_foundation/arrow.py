@@ -29,17 +29,18 @@ __all__ = ["NameColumn", "Tabular", "as_pandas", "name_array"]
 def as_pandas(table: pyarrow.Table) -> pandas.DataFrame:
     """An Arrow table as a pandas one; a struct becomes a column of dictionaries.
 
-    Whole numbers stay whole numbers where some are missing: such a column has the type ``Int64`` of pandas.
+    Whole numbers and truth values stay such where some are missing: such a column has the type ``Int64`` or ``boolean``
+    of pandas.
     """
     try:
         import pandas
     except ImportError:
         raise QueryError("a pandas table needs pandas: pip install pandas") from None
-    frame = table.to_pandas()
+    frame, kinds = table.to_pandas(), {"int64": pandas.Int64Dtype(), "bool": pandas.BooleanDtype()}
     for name in table.column_names:
         column = table[name]
-        if column.null_count and str(column.type) == "int64":
-            frame[name] = column.to_pandas(types_mapper={column.type: pandas.Int64Dtype()}.get)
+        if column.null_count and str(column.type) in kinds:
+            frame[name] = column.to_pandas(types_mapper={column.type: kinds[str(column.type)]}.get)
     return frame
 
 

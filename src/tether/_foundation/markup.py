@@ -31,6 +31,7 @@ __all__ = [
     "paragraphs",
     "shade",
     "shortened",
+    "shown_here",
     "together",
     "typeset",
     "with_minus_signs",
@@ -116,6 +117,13 @@ def typeset(text: str) -> str:
     return escaped(together(text))
 
 
+_LIGHT = (
+    "--ink:#1a1a1a;--paper:#ffffff;--soft:#595e63;--line:#d9dce0;--mid:#8a9097;--faint:#f0f1f3;--blue:#0069a6;"
+    "--orange:#b34a00;--warm:#fff3e6;--bad:#64506e;--good:#1b7f72;--pale:#e4e6e9;color:#1a1a1a;background:#ffffff"
+)
+"""The colours of `views/templates/style.css`."""
+
+
 def paragraphs(sentences: Iterable[str]) -> str:
     """A paragraph for each sentence.
 
@@ -123,6 +131,15 @@ def paragraphs(sentences: Iterable[str]) -> str:
     '<p>k &lt; 3</p>'
     """
     return "".join(f"<p>{typeset(sentence)}</p>" for sentence in sentences)
+
+
+def shown_here(caption: str, svg: str) -> str:
+    """A picture with its finding above it, for a notebook: in the light theme of the pages.
+
+    >>> shown_here("k < 3", "<svg></svg>")[-32:]
+    '<b>k &lt; 3</b><svg></svg></div>'
+    """
+    return f'<div style="{_LIGHT}"><b>{typeset(caption)}</b>{svg}</div>'
 
 
 def facts(rows: Iterable[tuple[str, Any]]) -> str:

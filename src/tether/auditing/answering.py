@@ -240,8 +240,8 @@ def _certificate(asked: PreparedQuestion, cf: CounterfactualRecord, plan: PlanRe
     if not asked.question.certify or asked.question.objective is not None:
         return None
     if plan is None:
-        return certificate_of(cf, asked.question.policy)
-    return None if why_uncertified(plan) else certificate_of(cf, plan)
+        return certificate_of(cf, asked.question.policy, compare=False)
+    return None if why_uncertified(plan) else certificate_of(cf, plan, compare=False)
 
 
 def likeliest_changes(cf: CounterfactualRecord, outlook: Evaluation) -> list[Change]:

@@ -331,7 +331,8 @@ class AuditRecord:
         >>> for sentence in tether.audit(case.mdp, [case.path], k=3).sentences():  # doctest: +NORMALIZE_WHITESPACE
         ...     print(sentence)
         1 episode.
-        In it a decision was a mistake that could be known at the time (in all, such mistakes cost 35.9).
+        In it a decision was a mistake that could be known at the time.
+        Such mistakes cost 35.9.
         With hindsight, at most 1 change would have gained something: 0.889.
         No replay of the plan ends worse than what happened.
         The plan is not about its episode (less than 10 % of it is).

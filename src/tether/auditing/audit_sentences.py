@@ -12,6 +12,7 @@ from tether._foundation.words import counted, of_100, percent, three_digits
 from tether.auditing.tables import NO_OUTCOME, NOT_RECORDED
 from tether.conditioning.model_sets import EVERY_MODEL, IF_EQUAL, hidden_causes_in_words, is_practice_assumed
 from tether.explanation.terms import UNREWARDED, is_unrewarded
+from tether.model.practice import strongest_in_words
 from tether.plan.limits import ABOUT
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Said(NamedTuple):
 def audit_sentences(audit: AuditRecord) -> list[str]:
     """What is chance; how episodes ended; mistakes; what hindsight gains; how sure that is; which were not answered."""
     said = audit_in_parts(audit)
-    return [*said.chance, *said.warning, *said.lead[:1], *said.unfinished, *said.lead[1:], *said.notes]
+    return [*said.chance, *said.lead, *said.warning, *said.unfinished, *said.notes]
 
 
 def audit_in_parts(audit: AuditRecord) -> Said:
@@ -65,7 +66,7 @@ def audit_in_parts(audit: AuditRecord) -> Said:
     if placebo is not None and placebo.shows_nothing:
         return Said(first, [], [_how_they_ended(audit)], [], [*_consistent(audit), *broken])
     lead = [_how_they_ended(audit), _mistakes(audit)]
-    notes = [*_gains(audit), *_certain(audit), *_valued(audit), *_consistent(audit), *broken]
+    notes = [*_cost(audit), *_gains(audit), *_certain(audit), *_valued(audit), *_consistent(audit), *broken]
     return Said(first, _worse_ends(audit), lead, _unfinished(audit), notes)
 
 
@@ -87,7 +88,7 @@ def _how_they_ended(audit: AuditRecord) -> str:
 
 
 def _worse_ends(audit: AuditRecord) -> list[str]:
-    """In how many episodes the return and the outcome disagree; said first, if there are any."""
+    """In how many episodes the return and the outcome disagree; said before what the plans gain."""
     some, gained = audit.summary.worse_ends, audit.summary.gained.size
     if not some:
         return []
@@ -117,13 +118,20 @@ def _mistakes(audit: AuditRecord) -> str:
     if bad.size == 0:
         where = "In it" if answered == 1 else "In all of them"
         return f"{where} {others} at the time."
-    cost = three_digits(float(bad.mean()))
-    per = "" if bad.size == 1 else " per episode"
-    what = f"a decision was a mistake that could be known at the time (in all, such mistakes cost {cost}{per})"
+    what = "a decision was a mistake that could be known at the time"
     if bad.size == answered:
         return f"{'In it' if answered == 1 else 'In all of them'} {what}."
     rest = f"in the other {answered - bad.size:,} {others}"
     return f"In {bad.size:,} of them ({percent(bad.size / answered)}) {what}; {rest}."
+
+
+def _cost(audit: AuditRecord) -> list[str]:
+    """What such mistakes cost."""
+    bad = audit.summary.mistaken
+    if bad.size == 0:
+        return []
+    cost = three_digits(float(bad.mean()))
+    return [f"Such mistakes cost {cost}{'' if bad.size == 1 else ' on average, per episode that has one'}."]
 
 
 def _gains(audit: AuditRecord) -> list[str]:
@@ -150,8 +158,13 @@ def _gains(audit: AuditRecord) -> list[str]:
         if gained.size > 1 and summary.hindsight_only == gained.size:
             which = "All of this"
         is_ = "is" if gained.size == 1 or summary.hindsight_only in (1, gained.size) else "are"
-        sentences.append(f"{which} {is_} hindsight only: nobody could know it at the time.")
+        sentences.append(f"{which} {is_} hindsight only: {_unknown(audit)} at the time.")
     return [*sentences, _about(audit)]
+
+
+def _unknown(audit: AuditRecord) -> str:
+    """That it could not be known; of a learned model with other decisions that seem better, that it is not shown."""
+    return "the log does not show that it could be known" if audit.summary.unsure else "nobody could know it"
 
 
 def _worse(audit: AuditRecord) -> list[str]:
@@ -195,6 +208,8 @@ def _certain(audit: AuditRecord) -> list[str]:
     holds, harm = summary.verdicts.get("holds", 0), summary.verdicts.get("could do harm", 0)
     assumed = is_practice_assumed(audit.mdp, None)
     hidden = survived_in_words(audit.summary.held, audit.question["gamma"], assumed)
+    if np.isfinite(audit.summary.held).any():
+        hidden += [sentence] if (sentence := strongest_in_words(audit.mdp)) else []
     if gained == 1:
         return [f"The expected gain {'holds' if holds else 'does not hold'} under {EVERY_MODEL}.", *hidden]
     some = "none" if holds == 0 else "all" if holds == gained else f"{holds:,}"

@@ -81,10 +81,10 @@ class Placebo:
     >>> log = [tether.Path(["sick", after], [did]) for (did, after), times in seen.items() for _ in range(times)]
     >>> few = tether.learn(log).with_objective(final_reward={"well": 1.0})
     >>> print(tether.audit(few, log).placebo)
-    With treatments shuffled, the same audit would find 0; it finds 0: no more than chance.
+    With the actions shuffled, the same audit would find a gain of 0 per episode; it finds 0: no more than chance.
     >>> many = tether.learn(log * 20).with_objective(final_reward={"well": 1.0})
     >>> print(tether.audit(many, log * 20).placebo)
-    With treatments shuffled, the same audit would find 0; it finds 0.132: more than chance.
+    With the actions shuffled, the same audit would find a gain of 0 per episode; it finds 0.132: more than chance.
     """
 
     shuffles: int
@@ -146,7 +146,8 @@ class Placebo:
         """Both mean gains, and whether the one is more than chance."""
         expected, found = three_digits(self.gain + 0.0), three_digits(self.found_gain + 0.0)
         than = "more" if self.shows_gain else "no more"
-        return f"With treatments shuffled, the same audit would find {expected}; it finds {found}: {than} than chance."
+        shuffled = f"With the actions shuffled, the same audit would find a gain of {expected} per episode"
+        return f"{shuffled}; it finds {found}: {than} than chance."
 
     def sentences(self) -> list[str]:
         """The sentence; and what follows from it, if nothing can be shown."""
@@ -156,7 +157,7 @@ class Placebo:
             return [
                 self.sentence,
                 f"Mistakes can be shown: {percent(self.found_mistaken)} of the episodes have one, "
-                f"{percent(self.mistaken)} with treatments shuffled.",
+                f"{percent(self.mistaken)} with the actions shuffled.",
             ]
         return [self.sentence]
 

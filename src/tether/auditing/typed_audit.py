@@ -15,6 +15,8 @@ from tether.auditing.audit_sentences import survived_in_words
 from tether.conditioning.model_sets import UNRELATED_LUCK, check_gamma, is_practice_assumed
 from tether.errors import PathError, QueryError
 from tether.evaluation.typed_certificate import typed_certificate
+from tether.learning.folds import unseen_types
+from tether.model.practice import strongest_in_words
 from tether.model.several_types import Types
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path
@@ -111,6 +113,7 @@ class TypedAudit(Tabular, Displayed):
         )
         said += self._certain()
         unsure = sum(not row.exact for row in self.rows)
+        said += self.types.rests_on()
         if unsure:
             said.append(f"In {unsure} of them there may be a better plan than the one that was found.")
         if self.broken:
@@ -131,7 +134,8 @@ class TypedAudit(Tabular, Displayed):
             some = "none" if not holds else "all" if holds == len(judged) else str(holds)
             said = [f"In {some} of these {len(judged)} the expected gain holds under {which}."]
         assumed = self.types.usual is None and is_practice_assumed(next(iter(self.types.models.values())), None)
-        return [*said, *survived_in_words(strengths, self.gamma, assumed)]
+        compared = strongest_in_words(self.types.together) if np.isfinite(strengths).any() else ""
+        return [*said, *survived_in_words(strengths, self.gamma, assumed), *([compared] if compared else [])]
 
     def to_arrow(self) -> pyarrow.Table:
         """One row for each episode, with a column for each type; names as text."""
@@ -177,7 +181,7 @@ def audit_of_types(
     log = _log(episodes)
     for done, (name, path) in enumerate(log.items(), start=1):
         try:
-            found.append(_row(name, TypedRecord(types, path), k, m, about, certify))
+            found.append(_row(name, TypedRecord(unseen_types(types, path), path), k, m, about, certify))
         except PathError as error:
             if strict:
                 raise
@@ -197,7 +201,7 @@ def _row(name: Any, cf: TypedRecord, k: int | None, m: int, about: Mapping[str, 
             if action != cf.path.actions[t]:
                 step, did, instead = t, cf.path.actions[t], action
                 break
-    sure = typed_certificate(plan) if certify and plan.gain > 0 else None
+    sure = typed_certificate(plan, compare=False) if certify and plan.gain > 0 else None
     return TypedRow(
         name, cf.T, plan.observed_value, plan.value, plan.gain, plan.exact, cf.posterior, step, did, instead,
         None if sure is None else sure.verdict, float("nan") if sure is None else sure.gamma_star,

@@ -32,9 +32,10 @@ def cases(name: str | None, out: str | None, as_json: bool) -> None:
         _list(as_json)
         return
     if out is None:
-        from tether.io.embedded import find_case
+        from tether.io.embedded import PREFIX, find_case, is_typed_case
 
-        find_case(name)  # an unknown case is reported first
+        if not is_typed_case(PREFIX + name.removeprefix(PREFIX)):
+            find_case(name)  # an unknown case is reported first
         raise click.UsageError(f"OUT is missing: the directory to write the case {name} to.")
     _export(name, Path(out), as_json)
 

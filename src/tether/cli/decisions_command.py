@@ -83,7 +83,7 @@ def _table(found: Decisions, name: Callable[[Any], str]) -> Table:
     has_mistakes = any(row.mistake is not None for row in found.rows)
     names = ["t", "action", *(["mistake"] if has_mistakes else []), "return" if found.objective is None else "chance"]
     names += [f"best, m = {found.m}"] if found.m > 1 else []
-    names += ["avoided"] if found.outcome is not None else []
+    names += [_missed(found)] if found.outcome is not None else []
     names += ["strength", "from k"]
     table = plain_table(*names, right=[0, *range(2, len(names))])
     numbers = ((row.mistake, row.value, row.best) for row in found.rows)
@@ -97,6 +97,10 @@ def _table(found: Decisions, name: Callable[[Any], str]) -> Table:
     return table
 
 
+def _missed(found: Decisions) -> str:
+    return "lost" if found.ended_well else "avoided"
+
+
 def _legend(found: Decisions) -> str:
     value = "return: expected, had only this action been different."
     if found.objective is not None:
@@ -105,7 +109,7 @@ def _legend(found: Decisions) -> str:
     if any(row.mistake is not None for row in found.rows):
         sentences.insert(1, "mistake: what it costs by what could be known at the time; 0 is the best.")
     if found.outcome is not None:
-        sentences.append("avoided: how likely the outcome would then not have happened.")
+        sentences.append(f"{_missed(found)}: how likely the outcome would then not have happened.")
     sentences.append("strength: the part of the probability that the observation moves.")
     sentences.append("from k: the shortest tether that allows the action.")
     if any(row.value is None for row in found.rows):

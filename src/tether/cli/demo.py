@@ -107,7 +107,7 @@ def _compile() -> None:
 
 def _show(story: Story) -> Plan:
     """Print the verdicts on a story, for its shortest tether; and what a longer one adds. Returns that plan."""
-    case, (first, *longer) = story.case(), story.explanations()
+    case, (first, *others) = story.case(), story.explanations()
     nouns = Nouns(case.noun)
     found = first.verdicts(story.name_of, nouns)
     put(Text(f"{story.title} (k = {first.plan.k}, m = {first.plan.m})", "bold"))
@@ -115,12 +115,10 @@ def _show(story: Story) -> Plan:
     for one in found:
         put(Text.assemble((f"{one.question} {one.word} ", "bold"), " ".join(one.sentences)))
     put(found.change)
-    for other in longer:
+    for other in others:
         more = other.verdicts(story.name_of, nouns)
-        put(
-            f"A longer tether (k = {other.plan.k}) helps more, and is less about this {case.noun}: {more.hindsight} "
-            f"{more.about.sentences[-1]}"
-        )
+        longer = f"A longer tether (k = {other.plan.k}) helps more, and is less about this {case.noun}."
+        put(f"{longer} {more.hindsight} {more.about.sentences[-1]}")
     put("")
     return Plan.over(first.plan)
 

@@ -126,6 +126,20 @@ class ModelOptions:
         return {name: value for name, value in given.items() if value} | arrays | exactly
 
 
+def title_of_path(source: str, noun: str) -> str:
+    """A person's name for the episode that a source names.
+
+    >>> title_of_path("case:hidden-diabetes", "patient"), title_of_path("log.csv#17", "patient")
+    ('Hidden diabetes patient', 'Patient 17')
+    """
+    if source.startswith("case:"):
+        from tether.io.embedded import title_of
+
+        return title_of(source, noun)
+    file, _, one = source.rpartition("#")
+    return f"{noun.capitalize()} {one if file else PurePath(one).stem}"
+
+
 @dataclass(frozen=True)
 class Episode(ModelOptions):
     """MODEL and PATH, and how to read them."""
@@ -168,14 +182,7 @@ class Episode(ModelOptions):
 
     def title(self, noun: str, hide_id: bool = False) -> str:
         """The episode by a person's name for it: "Sepsis patient", "Patient 10"; without its name in the log."""
-        if hide_id:
-            return noun.capitalize()
-        if self.path_source.startswith("case:"):
-            from tether.io.embedded import title_of
-
-            return title_of(self.path_source, noun)
-        file, _, one = self.path_source.rpartition("#")
-        return f"{noun.capitalize()} {one if file else PurePath(one).stem}"
+        return noun.capitalize() if hide_id else title_of_path(self.path_source, noun)
 
     def name(self, label: Any) -> str:
         """A state or an action as it is written here: in words, where the case has them."""

@@ -20,11 +20,7 @@ from tether.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from tether.explanation.explain import Explanation
-    from tether.explanation.sentences import Answer
-    from tether.explanation.verdicts import Verdicts
     from tether.objects.plan_object import Plan
     from tether.plan.plan_record import PlanRecord
 
@@ -96,6 +92,7 @@ def explain(
     MODEL may be a directory with the models of several types (tether.Types.save), or be given as --type NAME=MODEL: the
     answer is then for somebody who does not see the type.
     """
+    from tether._foundation.words import number
     from tether.cli.json_output import print_json
     from tether.cli.screen import progress, put
     from tether.explanation.answer_data import explanation_data
@@ -133,17 +130,19 @@ def explain(
         return
     print_explanation(explanation, episode, suggested=limits.k is None)
     for one in written:
-        put(f"Written to {one['file']}{'.' if one['question'] is None else ': ' + one['question']}")
+        less = f", less {number(one['shift'])}" if one["shift"] else ""
+        put(f"Written to {one['file']}{'.' if one['question'] is None else ': ' + one['question'] + less}")
 
 
 def _write(plan: Plan, file: str) -> dict[str, Any]:
     """Write the plan, or the model that it is a scheduler of; what was written, and the question for it."""
     if file.lower().endswith((".json", ".txt")):
         plan.write(file)
-        return {"file": file, "states": None, "transitions": None, "question": None}
+        return {"file": file, "states": None, "transitions": None, "question": None, "shift": None}
     about: dict[str, Any] = {"rule": plan.rule, "influence": plan.influence, "objective": plan.objective}
     made = plan.cf.write(file, plan.k, plan.m, **about, minimise=plan.minimise)
-    return {"file": made.file, "states": made.states, "transitions": made.transitions, "question": made.question}
+    sizes = {"states": made.states, "transitions": made.transitions}
+    return {"file": made.file, **sizes, "question": made.question, "shift": made.shift}
 
 
 def names_of(features: str) -> list[str]:
@@ -153,7 +152,7 @@ def names_of(features: str) -> list[str]:
 
 def print_explanation(explanation: Explanation, episode: Episode, suggested: bool) -> None:
     """The sentences, the settings, the steps, and what larger limits would add."""
-    from tether.cli.screen import put
+    from tether.cli.screen import put, under_headings
     from tether.cli.steps_table import legend, steps_table
     from tether.explanation.about_episode import left_to_chance
     from tether.explanation.terms import beyond_sentences
@@ -161,7 +160,9 @@ def print_explanation(explanation: Explanation, episode: Episode, suggested: boo
     nouns = spoken()
     first = explanation.verdicts(episode.name, nouns)
     put(f"{episode.title(nouns.episode)} · {first.ended}", first.foreseen, first.hindsight, "")
-    put(*with_headings(explanation.answer(episode.name), first), "")
+    said = explanation.answer(episode.name)
+    luck_and_plan = *said.mistake, *said.warning, *said.change, *said.follows
+    put(*under_headings(first, (luck_and_plan, said.episode, said.sure)), "")
     put(*_settings(explanation.plan, episode, suggested), "")
     luck = left_to_chance(explanation.plan.asked, explanation.plan.chain)
     put(steps_table(explanation.steps, luck=luck, name=episode.name, noun="t" if nouns.step == "step" else nouns.step))
@@ -169,20 +170,6 @@ def print_explanation(explanation: Explanation, episode: Episode, suggested: boo
     put("", *beyond_sentences(explanation))
     if explanation.uncertainty is not None and explanation.changes:
         put("", *explanation.uncertainty.changes_in_words(episode.name))
-
-
-def with_headings(answer: Answer, verdicts: Verdicts) -> list[str | Text]:
-    """All sentences of an answer; on a terminal under three bold headings, which a pipe does not need."""
-    from rich.console import Console
-    from rich.text import Text
-
-    if not Console().is_terminal:
-        return [*answer.sentences()]
-    parts = ((*answer.mistake, *answer.change, *answer.follows), answer.episode, answer.sure)
-    lines: list[str | Text] = [*answer.first]
-    for verdict, said in zip(verdicts, parts, strict=True):
-        lines += [Text(f"{verdict.question} {verdict.word}", "bold"), *said]
-    return lines
 
 
 def _settings(plan: PlanRecord, episode: Episode, suggested: bool) -> list[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tether.cli.doing import LIMITS, READING
+from tether.cli.doing import LIMITS, READING, spoken
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,7 +76,7 @@ def explain_types(
     if as_json:
         print_json("explain", model=episode.model, path=source, **typed_data(explanation))
         return
-    _print(explanation)
+    _print(explanation, source)
 
 
 def report_types(
@@ -89,12 +89,15 @@ def report_types(
     refused: dict[str, Any],
 ) -> None:
     """Write the page of the best plan for somebody who does not see the type."""
+    from tether.cli.described import title_of_path
     from tether.cli.json_output import print_json
     from tether.cli.screen import put
     from tether.explanation.typed_explanation import explain_typed, typed_data
 
     plan, source = planned_for_types(episode, limits, None, None, refused)
-    plan.report(output, title=title, certificate=certificate)
+    nouns = spoken()
+    title = title or title_of_path(source, nouns.episode)
+    plan.report(output, title=title, certificate=certificate, nouns=nouns, source=episode.model)
     size = output.stat().st_size
     if as_json:
         data = typed_data(explain_typed(plan, certificate))
@@ -131,6 +134,7 @@ def replayed_for_types(
     """The episode of somebody whose type was never recorded, and what names it; ``refused`` are not for types."""
     from tether.cli.screen import progress
     from tether.io import open_path
+    from tether.learning.folds import unseen_types
     from tether.objects.counterfactual_object import counterfactual
 
     beyond = {"--horizon": episode.horizon, "--then": episode.then != "best"}
@@ -141,7 +145,8 @@ def replayed_for_types(
     with progress() as say:
         say("reading the models of the types", READING)
         opened = opened_types(episode, types or {}, prior)
-        return counterfactual(opened, open_path(source, first_of(opened), **episode.reading_path)), source
+        path = open_path(source, first_of(opened), **episode.reading_path)
+        return counterfactual(unseen_types(opened, path), path), source
 
 
 def path_about_types(episode: Episode, types: dict[str, str] | None = None) -> str:
@@ -182,18 +187,32 @@ def first_of(types: Types) -> Any:
     return next(iter(types.models.values()))
 
 
-def _print(explanation: TypedExplanation) -> None:
+def _print(explanation: TypedExplanation, source: str) -> None:
     from tether._foundation.words import percent, shown
-    from tether.cli.screen import plain_table, put
+    from tether.cli.described import title_of_path
+    from tether.cli.screen import plain_table, put, under_headings
 
-    put(*explanation.sentences(shown), "")
+    nouns = spoken()
+    first = explanation.verdicts(shown, nouns)
+    put(f"{title_of_path(source, nouns.episode)} · {first.ended}", first.foreseen, first.hindsight, "")
+    put(*under_headings(first, explanation.parts(shown)), "")
     names = list(explanation.plan.cf.types.models)
-    table = plain_table("t", "observed", "did", "plan does", *(f"P({name})" for name in names), right=[0])
-    for step in explanation.steps:
-        where, action = explanation.plans(step)
-        there = "" if step.planned_state == step.state else f"in {where}" if action else where
-        mark = "* " if step.planned != step.action and step.changed > 0 else "  "
+    table = plain_table("t", "what happened", "the plan", *(f"P({name})" for name in names), right=[0])
+    steps = explanation.steps
+    last = max((step.t for step in steps if explanation.plans(step)[1]), default=-1)  # then it is over for both
+    for step in steps[: last + 1]:
+        (state, done), (where, action) = explanation.happened(step), explanation.plans(step)
+        mark = "*" if action and step.planned != step.action and step.changed > 0 else ""
+        if not mark and action == done:
+            planned = "the same"
+        else:
+            there = "" if step.planned_state == step.state else f"{where} ({percent(step.chance)})"
+            planned = " → ".join(part for part in (there, action + mark) if part)
         shares = [percent(step.types[name]) for name in names]
-        table.add_row(str(step.t), *explanation.happened(step), f"{mark}{action} {there}".rstrip(), *shares)
+        table.add_row(str(step.t), f"{state} → {done}" if done else state, planned, *shares)
+    if last + 1 < len(steps):
+        over = str(last + 1) if last + 2 == len(steps) else f"{last + 1}–{len(steps) - 1}"
+        table.add_row(over, "ended", "most likely ended too", *("" for _ in names))
     put(table)
-    put("* the action changes. P: how likely the type is before the step, by what happened so far.", style="dim")
+    put("* the action changes. % how likely, where it is not certain. P: how likely the type is before the step, by "
+        "what happened so far.", style="dim")  # fmt: skip

@@ -110,6 +110,7 @@ def _offered(episode: Episode, audit: str | None) -> Offered:
 
 def _of_types(episode: Episode, audit: str | None) -> Offered:
     """An episode of somebody whose type was never recorded; MODEL is a directory of types."""
+    from tether.cli.described import title_of_path
     from tether.cli.explaining_types import first_of, opened_types, path_about_types
     from tether.explorer.types_offered import OfTypes
     from tether.io import open_path
@@ -117,8 +118,9 @@ def _of_types(episode: Episode, audit: str | None) -> Offered:
 
     if audit is not None or episode.horizon is not None or episode.then != "best":
         raise click.UsageError("--audit, --horizon and --then are not for types: leave them out.")
-    source, types = path_about_types(episode), opened_types(episode, {}, None)
-    return OfTypes(counterfactual(types, open_path(source, first_of(types), **episode.reading_path)))
+    source, types, nouns = path_about_types(episode), opened_types(episode, {}, None), spoken()
+    cf = counterfactual(types, open_path(source, first_of(types), **episode.reading_path))
+    return OfTypes(cf, title_of_path(source, nouns.episode), nouns)
 
 
 def _audited(directory: str) -> dict[Any, Audited]:

@@ -12,7 +12,7 @@ from tether.cli.options import (
     Episode,
     about_an_episode,
     as_json,
-    with_changes,
+    with_advisable,
     with_gamma,
     with_k_and_m,
     with_objective,
@@ -42,7 +42,7 @@ Examples:
 @with_k_and_m
 @about_an_episode
 @with_objective
-@with_changes
+@with_advisable
 @click.option(
     "--assume",
     type=click.Choice(["nothing", "stability", "published-stability", "published-monotonicity"]),
@@ -78,6 +78,7 @@ def robust(
     minimise: bool,
     only: tuple[str, ...],
     never: tuple[str, ...],
+    cost: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Find the plan with the best guaranteed return.
@@ -93,14 +94,15 @@ def robust(
     from tether.explanation.answer_data import explanation_data
     from tether.explanation.state_words import only as parts
     from tether.io import open_policy
+    from tether.model.properties import value_name
     from tether.objects.robust_object import robust as guarantee
 
-    if export is not None and (only or never):
+    if export is not None and (only or never or cost):
         raise click.UsageError(
-            "--export writes a model in which every change may be advised: leave out --only, --never."
+            "--export writes a model in which every change may be advised: leave out --only, --never, --cost."
         )
-    if export is not None and (objective is not None or minimise):
-        raise click.UsageError("--export writes a model for the largest guaranteed return: leave out --objective.")
+    if export is not None and minimise:
+        raise click.UsageError("--export writes a model for the largest guaranteed value: leave out --minimise.")
     _ = episode.path_source  # that it is missing is said before a large model is read
     mdp = episode.open()
     path = episode.open_path(mdp)
@@ -108,11 +110,11 @@ def robust(
         say("planning for the worst causal model", LIMITS)
         usual = None if practice is None else open_policy(practice, mdp)
         sure = guarantee(mdp, path, assume, confidence, gamma=gamma, practice=usual, **episode.beyond(mdp))
-        about = advising(mdp, only, never, ())
+        about = advising(mdp, only, never, cost)
         plan = sure.plan(k, m, rule=rule, objective=objective, minimise=minimise, **about)
         if export is not None:
             say(f"writing {export}")
-        written = None if export is None else sure.write(export, plan.k, plan.m, rule=rule)
+        written = None if export is None else sure.write(export, plan.k, plan.m, rule=rule, objective=objective)
         explanation = plan.explain(None if features is None else parts(names_of(features), path.states[0]))
         say("computing larger k and m", LIMITS)
         _ = explanation.beyond
@@ -124,6 +126,7 @@ def robust(
     print_explanation(explanation, episode, suggested=k is None)
     if written is not None:
         plus = f" plus {number(written.shift)}" if written.shift else ""
+        value = value_name(objective)
         what = f"{counted(written.states, 'state')}, {counted(written.choices, 'choice')}"
         how = ", if Storm resolves the uncertainty robustly" if written.format == "drn" else ""
-        put("", f"Written to {written.file}: {what}. {written.question} is the guaranteed return{plus}{how}.")
+        put("", f"Written to {written.file}: {what}. {written.question} is the guaranteed {value}{plus}{how}.")

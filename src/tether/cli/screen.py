@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import click
 from rich.cells import cell_len
@@ -18,7 +18,10 @@ from rich.text import Text
 
 from tether.cli.doing import note_doing, spoken
 
-__all__ = ["COMPILING", "decimals", "plain_table", "progress", "put", "signed", "wrapped"]
+if TYPE_CHECKING:
+    from tether.explanation.verdicts import Verdict
+
+__all__ = ["COMPILING", "decimals", "plain_table", "progress", "put", "signed", "under_headings", "wrapped"]
 
 _GLUE = "\ue000"
 """Stands for a space at which a line must not be broken."""
@@ -39,6 +42,13 @@ def put(*what: str | Text | Table, style: str = "") -> None:
     sys.stdout.write(_fitted(Console(highlight=False, markup=False, emoji=False), what, style))
 
 
+def under_headings(verdicts: Iterable[Verdict], parts: Iterable[Iterable[str]]) -> Iterator[str | Text]:
+    """Sentences under three headings: each a question and its answer in a word, bold on a terminal."""
+    for verdict, said in zip(verdicts, parts, strict=True):
+        yield Text(f"{verdict.question} {verdict.word}", "bold")
+        yield from said
+
+
 def wrapped(message: str) -> str:
     """A message for standard error: in a terminal broken at words, elsewhere as it is."""
     screen = Console(stderr=True, highlight=False, markup=False, emoji=False)
@@ -46,7 +56,7 @@ def wrapped(message: str) -> str:
 
 
 def _fitted(screen: Console, what: Iterable[str | Text | Table], style: str = "") -> str:
-    nouns, width = spoken(), screen.width
+    nouns, width = spoken(), screen.width or 80  # COLUMNS=0 says nothing
     with screen.capture() as captured:
         for one in what:
             sentence = _glued(nouns(one)) if isinstance(one, str) else ""

@@ -47,6 +47,9 @@ def make_mechanism(mechanism: str | Mechanism | RowOf, options: dict[str, Any], 
     """A mechanism by name with its options, a mechanism object, or a row function; prepared for the model if needed."""
     if isinstance(mechanism, str):
         return make_mechanism(_by_name(mechanism, options), {}, mdp)
+    if isinstance(mechanism, type) and any(mechanism is kind for kind, _ in _BUILT_IN.values()):
+        name = f"tether.{mechanism.__name__}"
+        raise QueryError(Problem(f"mechanism={name} is a class, not a mechanism", fix=f"write {name}()"))
     if not isinstance(mechanism, Mechanism):
         parts = [name for name in vars(Mechanism) if not name.startswith("_")]
         lacks = [name for name in parts if not hasattr(mechanism, name)]

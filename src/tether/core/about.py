@@ -152,7 +152,7 @@ def _measure_layer(
     On the path all changes are left; ``seen`` has its states, -1 if it has ended. It has strength, steps and variance.
     """
     # Records are unpacked first: reading a field within a loop would count references there.
-    pair_start, _, row_start, nominal_next, nominal = model
+    pair_start, _, row_start, next_state, probability = model
     node_first, states, runs, offsets = nodes
     position, row, influenced, edit_start, edit_next, edit_probability = edits
     reward, by_entry, strength, final, discount = worth
@@ -200,20 +200,21 @@ def _measure_layer(
                 is_edited = at < position.size and position[at] == begin + number
                 if runs.size > 0 and not (is_edited and influenced[at] > 0):
                     base = (runs[node] + 1) * n_states
-                next_state, probability, start, stop = nominal_next, nominal, row_start[x], row_start[x + 1]
+                r = row[at] if is_edited else x
+                start, stop = (edit_start[r], edit_start[r + 1]) if is_edited else (row_start[r], row_start[r + 1])
                 moved, steps, value, spread, square = 0.0, 1.0, 0.0, 0.0, 0.0
                 if is_edited:
-                    next_state, probability, moved = edit_next, edit_probability, strength[at]
-                    start, stop = edit_start[row[at]], edit_start[row[at] + 1]
+                    moved = strength[at]
                 for turn in range(2 if with_std else 1):  # first the mean, then what differs from it
                     entry = row_start[x]
                     for i in range(start, stop):
+                        after_i = edit_next[i] if is_edited else next_state[i]
                         gain = 0.0 if by_entry else reward[x]
                         if by_entry:
-                            while nominal_next[entry] != next_state[i]:
+                            while next_state[entry] != after_i:
                                 entry += 1
                             gain = reward[entry]
-                        j, p = successor(slots, base, next_state[i]), probability[i]
+                        j, p = successor(slots, base, after_i), edit_probability[i] if is_edited else probability[i]
                         gain += discount * after[j, column, 2]
                         if turn == 0:
                             value += p * gain

@@ -10,7 +10,7 @@ from tether._foundation.arrays import Ints
 from tether._kernels.jit import kernel
 from tether._kernels.order import first_from
 from tether.core.batch import Edits, Layer, Model, Nodes, Steps
-from tether.core.plan import find_pair, is_change
+from tether.core.plan import find_pair, is_absorbing
 from tether.core.slots import enter, slots_for, successor
 
 __all__ = ["changes_left"]
@@ -43,10 +43,11 @@ def _changes_left(
             if left[node] < 0 or begin == end:
                 continue
             e, at_observed = first_from(position, 0, position.size, begin), find_pair(model, state[node], observed[b])
+            is_free = observed[b] < 0 or (at_observed < 0 and is_absorbing(model, state[node]))
             for at in range(begin, end):
                 if left[node] == 0 and at_observed >= 0 and at - begin != at_observed:
                     continue
-                then = left[node] - is_change(model, state[node], at - begin, observed[b])
+                then = left[node] - (0 if is_free or at - begin == at_observed else 1)
                 if then < 0:
                     continue
                 while e < position.size and position[e] < at:
@@ -57,9 +58,8 @@ def _changes_left(
                     base = (run[node] + 1) * n_states
                     if base + n_states > slots.size:
                         continue  # such a run is longer than any k of interest
-                successors, start, stop = next_state, row_start[first + at - begin], row_start[first + at - begin + 1]
-                if is_edited:
-                    successors, start, stop = edit_next, edit_start[row[e]], edit_start[row[e] + 1]
+                x = row[e] if is_edited else first + at - begin
+                start, stop = (edit_start[x], edit_start[x + 1]) if is_edited else (row_start[x], row_start[x + 1])
                 for i in range(start, stop):
-                    j = successor(slots, base, successors[i])
+                    j = successor(slots, base, edit_next[i] if is_edited else next_state[i])
                     left_after[j] = max(left_after[j], then)

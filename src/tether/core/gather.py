@@ -9,8 +9,6 @@ A node without pairs ends a path: κ = 1, and no influence follows. The rules ar
 
 from __future__ import annotations
 
-from typing import Any
-
 import numba
 import numpy as np
 
@@ -31,6 +29,7 @@ _AT_ONCE = np.uint64(16)
 """How many successors are read before checking whether the others can change the result."""
 
 _HALF, _LOWER = np.int32(16), np.int32(0xFFFF)
+_FAR, _NEAR = np.int32(FAR), np.int32(0)
 
 
 def gather(
@@ -62,25 +61,6 @@ def _enter_levels(after: Nodes, b: int, near: Ints, kappa: Ints, levels: Ints) -
 
 
 @kernel
-def _extremes(next_state: Ints, start: int, stop: int, levels: Ints, most: int) -> tuple[Any, Any]:
-    """The smallest distance and the largest κ of the successors of a row.
-
-    Reading stops once the first is at most 1 and the second at least ``most``: no more can change.
-    """
-    smallest, largest = np.int32(FAR), np.int32(0)
-    at, end = np.uint64(start), np.uint64(stop)  # unsigned: no test for negative indices
-    while at < end:
-        pause = min(at + _AT_ONCE, end)
-        for i in range(at, pause):
-            both = levels[np.uint64(next_state[i])]
-            smallest, largest = min(smallest, both & _LOWER), max(largest, both >> _HALF)
-        at = pause
-        if smallest <= 1 and largest >= most:
-            break
-    return np.int64(smallest), np.int64(largest)
-
-
-@kernel
 def _gather_nodes(
     model: Model, nodes: Nodes, edits: Edits, after: Nodes, near_after: Ints, kappa_after: Ints, own: Ints, caps: Ints,
     levels: Ints, near: Ints, kappa: Ints, low: int, high: int, enters: bool,
@@ -104,33 +84,29 @@ def _gather_nodes(
                 continue
             first = pair_start[state[node]]
             nearest, lowest = FAR, FAR
-            if e == n_edits or position[e] >= end:  # most nodes: no row of theirs is edited
-                stop = row_start[first]
-                for at in range(begin, end):
-                    start, stop = stop, row_start[first + at - begin + 1]
-                    closest, worst = _extremes(next_state, start, stop, levels, most)
-                    nearest = min(nearest, closest + 1)
-                    worst = max(worst, own[at], min(closest + 1, cap))
-                    own[at] = worst
-                    lowest = min(lowest, worst)
-                near[node], kappa[node] = min(nearest, FAR), lowest
-                continue
+            # Items are chosen in the loop over a row, not arrays before it: these would count references, as a call
+            # with arrays would. The loop stops once the distance is at most 1 and κ at least `most`.
             for at in range(begin, end):
+                closest, worst = _FAR, _NEAR
+                while e < n_edits and position[e] < at:
+                    e += 1
                 is_edited = e < n_edits and position[e] == at
                 is_influenced = is_edited and influenced[e] > 0
-                if is_edited:
-                    r = row[e]
-                    start, stop = edit_start[r], edit_start[r + 1]
-                    closest, worst = _extremes(edit_next, start, stop, levels, most)
-                else:
-                    x = first + at - begin
-                    start, stop = row_start[x], row_start[x + 1]
-                    closest, worst = _extremes(next_state, start, stop, levels, most)
-                distance = 1 if is_influenced else min(closest + 1, FAR)
-                worst = max(worst, own[at], min(distance, cap))
-                own[at] = worst
-                nearest, lowest = min(nearest, distance), min(lowest, worst)
-                e += is_edited
+                r = row[e] if is_edited else first + at - begin
+                start, end_of = (edit_start[r], edit_start[r + 1]) if is_edited else (row_start[r], row_start[r + 1])
+                i, stop = np.uint64(start), np.uint64(end_of)
+                while i < stop:
+                    pause = min(i + _AT_ONCE, stop)
+                    for j in range(i, pause):
+                        both = levels[np.uint64(edit_next[j] if is_edited else next_state[j])]
+                        closest, worst = min(closest, both & _LOWER), max(worst, both >> _HALF)
+                    if closest <= 1 and worst >= most:
+                        break  # no more can change
+                    i = pause
+                distance = 1 if is_influenced else min(int(closest) + 1, FAR)
+                of_pair = max(int(worst), int(own[at]), min(distance, cap))
+                own[at] = of_pair
+                nearest, lowest = min(nearest, distance), min(lowest, of_pair)
             near[node], kappa[node] = nearest, lowest
 
 
@@ -161,10 +137,10 @@ def spread(model: Model, layer: Layer, after: Nodes, reach: Ints, kappa: Ints) -
 def _spread(
     model: Model, nodes: Nodes, edits: Edits, after: Nodes, reach: Ints, kappa: Ints, slots: Ints, out: Ints
 ) -> None:
-    pair_start, _, row_start, nominal_next, _ = model
+    pair_start, _, row_start, next_state, _ = model
     node_first, states, runs, offsets = nodes
     position, row, influenced, edit_start, edit_next, _ = edits
-    n_states, e = pair_start.size - 1, 0
+    n_states, e, zero = pair_start.size - 1, 0, np.int64(0)
     longest = slots.size - n_states
     for b in range(node_first.size - 1):
         enter(after, b, n_states, slots)
@@ -172,17 +148,16 @@ def _spread(
             begin, first = offsets[node], pair_start[states[node]]
             for at in range(begin, offsets[node + 1]):
                 from_k = max(reach[node], kappa[at])
+                while e < position.size and position[e] < at:
+                    e += 1
                 is_edited = e < position.size and position[e] == at
-                base = 0
+                base = zero
                 if runs.size > 0 and not (is_edited and influenced[e] > 0):
                     base = (runs[node] + 1) * n_states
-                if from_k < FAR and (base == 0 or base <= longest):
-                    next_state, r = nominal_next, first + at - begin
-                    start, stop = row_start[r], row_start[r + 1]
-                    if is_edited:
-                        next_state, r = edit_next, row[e]
-                        start, stop = edit_start[r], edit_start[r + 1]
-                    for i in range(start, stop):
-                        j = successor(slots, base, next_state[i])
-                        out[j] = min(out[j], from_k)
-                e += is_edited
+                if from_k >= FAR or (base > 0 and base > longest):
+                    continue
+                r = row[e] if is_edited else first + at - begin
+                start, stop = (edit_start[r], edit_start[r + 1]) if is_edited else (row_start[r], row_start[r + 1])
+                for i in range(start, stop):
+                    j = successor(slots, base, edit_next[i] if is_edited else next_state[i])
+                    out[j] = min(out[j], from_k)

@@ -161,37 +161,6 @@ def is_change(model: Model, s: Any, number: Any, observed: Any) -> Any:
 
 
 @kernel
-def _sums(
-    start: Ints, first: int, count: Any, next_state: Ints, probability: Floats, slots: Ints, base: Any, after: Floats,
-    low: Any, width: int, total: Floats, at: Any,
-) -> None:  # fmt: skip
-    """Expectations under some rows, side by side, of the numbers ``low … width - 1`` of their successors.
-
-    They are written to ``total`` from its row ``at`` on, four at a time. It needs all registers: so it is a function by
-    itself, and takes many rows at once.
-    """
-    shift, is_direct = np.uint64(base), slots.size == 0
-    for r in range(first, first + count):
-        begin, end = np.uint64(start[r]), np.uint64(start[r + 1])  # unsigned: no test for negative indices
-        for c in range(np.uint64(low // 4 * 4), np.uint64(width), np.uint64(4)):
-            one, two, three, four = 0.0, 0.0, 0.0, 0.0
-            for i in range(begin, end):
-                j, p = shift + np.uint64(next_state[i]), probability[i]
-                if not is_direct:
-                    j = np.uint64(slots[j])
-                one += p * after[j, c]
-                if width > 1:
-                    two += p * after[j, c + np.uint64(1)]
-                    three += p * after[j, c + np.uint64(2)]
-                    four += p * after[j, c + np.uint64(3)]
-            total[at, c] = one
-            if width > 1:
-                total[at, c + np.uint64(1)], total[at, c + np.uint64(2)] = two, three
-                total[at, c + np.uint64(3)] = four
-        at += 1
-
-
-@kernel
 def _plan_path(
     model: Model, nodes: Nodes, edits: Edits, slots: Ints, limits: Limits, goal: Goal, after: Floats,
     numbers_after: Numbers, path: OnPath, b: int,
@@ -296,9 +265,9 @@ def _plan_nodes(
         most = max(most, offset[node + 1] - offset[node])
     total, gains, from_ks = np.empty((most, width_after + 4)), np.empty(most), np.empty(most, np.int64)
     best, chosen = np.empty(n_ks * columns), np.empty(n_ks * columns, np.int64)
+    is_direct, is_wide = slots.size == 0, width_after > 1
     e = first_from(position, 0, n_edits, offset[low]) if low < high else 0
     zero: Any = np.int64(0)  # a literal would be a type of its own
-    no_row, one_row = zero - 1, zero + 1
     certain = True
     for b in range(node_first.size - 1):
         if enters:
@@ -323,56 +292,63 @@ def _plan_nodes(
                 best[c], chosen[c] = -np.inf, -1
             while e < n_edits and position[e] < begin:
                 e += 1
-            first_edit, begin_at, end_at = e, 0, end - begin
+            begin_at, end_at = 0, end - begin
             if columns_here == 1 and not all_free:  # only the observed action is tried
                 begin_at, end_at = max(at_observed, 0), at_observed + 1
-            # Of rows side by side that are not edited: the first, and the first number that is needed.
-            plain, plain_low = no_row, zero
-            base = (run[node] + 1) * n_states if with_runs else zero
-            for number in range(begin_at, end_at + 1):
-                at, from_k, is_edited, skip = begin + number, n_ks, False, zero
-                if number < end_at:
-                    from_k = index_of_k[min(kappa[at], largest_kappa)] if kappa.size > 0 else 0
-                    from_ks[number] = from_k
-                if from_k < n_ks:
-                    while e < n_edits and position[e] < at:
-                        e += 1
-                    is_edited = e < n_edits and position[e] == at
-                    skip = zero if sized else min(from_k, last_k_after) * columns_after
-                    gains[number] = edit_reward[e] if is_edited else reward[first + number]
-                if plain >= 0 and (from_k >= n_ks or is_edited or skip != plain_low):
-                    _sums(
-                        row_start, first + plain, number - plain, next_state, probability, slots, base, after,
-                        plain_low, width_after, total, plain,
-                    )  # fmt: skip
-                    plain = no_row
-                if is_edited:
-                    _sums(
-                        edit_start, row[e], one_row, edit_next, edit_probability, slots,
-                        zero if influenced[e] > 0 else base,
-                        after, skip, width_after, total, number,
-                    )  # fmt: skip
-                elif from_k < n_ks and plain < 0:
-                    plain, plain_low = number, skip
+            base = np.uint64((run[node] + 1) * n_states if with_runs else zero)
+            # First all sums, then the choice: what is read does not wait for it. Items are chosen in the loop over a
+            # row, not arrays before it: these would count references, as a call with arrays would.
+            for number in range(begin_at, end_at):
+                at, from_k = begin + number, zero
+                if kappa.size > 0:
+                    from_k = index_of_k[min(kappa[at], largest_kappa)]
+                from_ks[number] = from_k
+                if from_k >= n_ks:
+                    continue
+                skip = zero if sized else min(from_k, last_k_after) * columns_after
+                while e < n_edits and position[e] < at:
+                    e += 1
+                is_edited = e < n_edits and position[e] == at
+                r = row[e] if is_edited else first + number
+                start, stop = (edit_start[r], edit_start[r + 1]) if is_edited else (row_start[r], row_start[r + 1])
+                shift = np.uint64(0) if is_edited and influenced[e] > 0 else base
+                gains[number] = edit_reward[e] if is_edited else reward[r]
+                for c in range(np.uint64(skip // 4 * 4), np.uint64(width_after), np.uint64(4)):
+                    one, two, three, four = 0.0, 0.0, 0.0, 0.0
+                    for i in range(np.uint64(start), np.uint64(stop)):
+                        j = shift + np.uint64(edit_next[i] if is_edited else next_state[i])
+                        p = edit_probability[i] if is_edited else probability[i]
+                        if not is_direct:
+                            j = np.uint64(slots[j])
+                        one += p * after[j, c]
+                        if is_wide:
+                            two += p * after[j, c + np.uint64(1)]
+                            three += p * after[j, c + np.uint64(2)]
+                            four += p * after[j, c + np.uint64(3)]
+                    total[number, c] = one
+                    if is_wide:
+                        total[number, c + np.uint64(1)], total[number, c + np.uint64(2)] = two, three
+                        total[number, c + np.uint64(3)] = four
             for turn in range(end_at - begin_at + 1):
                 number = at_observed if turn == 0 else begin_at + turn - 1
                 if number < 0 or (turn > 0 and number == at_observed) or from_ks[number] >= n_ks:
                     continue
-                gain, shift = gains[number], 0 if number == at_observed or all_free else 1
-                if shift > 0 and price.size > 0:
+                gain, used = gains[number], 0 if number == at_observed or all_free else 1
+                if used > 0 and price.size > 0:
                     gain -= price[first + number]
                 if sized:
                     size = max(size, abs(gain) + discount * total[number, 0])
-                from_c = shift if least.size == 0 else max(shift, least[begin + number])
+                from_c = used if least.size == 0 else max(used, least[begin + number])
                 tie = rounding * size
+                of_pair = total[number]
                 for ki in range(from_ks[number], n_ks):
-                    source = sized + min(ki, last_k_after) * columns_after
+                    source, here = sized + min(ki, last_k_after) * columns_after, ki * columns
                     for c in range(from_c, columns_here):
                         # If there are more changes than steps, the last change has no use.
-                        value = gain + discount * total[number, source + min(c - shift, columns_after - 1)]
-                        if value > best[ki * columns + c] + tie:
-                            best[ki * columns + c], chosen[ki * columns + c] = value, number
-            e = first_edit
+                        value = gain + discount * of_pair[np.uint64(source + min(c - used, columns_after - 1))]
+                        place = np.uint64(here + c)
+                        if value > best[place] + tie:
+                            best[place], chosen[place] = value, number
             for c in range(n_ks * columns):
                 before[node, sized + c] = best[c]
             if sized:

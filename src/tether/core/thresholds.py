@@ -36,7 +36,7 @@ from tether._kernels.jit import kernel
 from tether.core.batch import NO_EDITS, NO_RUNS, Edits, Layer, Model, Nodes, Reached, Steps, starts
 from tether.core.condition import make_nodes, successors
 from tether.core.gather import FAR, gather
-from tether.core.plan import is_change
+from tether.core.plan import find_pair, is_absorbing, is_change
 from tether.core.slots import enter, slots_for, successor
 
 __all__ = ["Forbidden", "Kappa", "Rule", "own_thresholds", "thresholds", "with_runs"]
@@ -356,13 +356,12 @@ def _limit_runs(
                 kappa[v] = 1 if begin == end else FAR
             for at in range(begin, end):
                 is_edited = e < position.size and position[e] == at
-                successors, x = next_state, pair_start[state[node]] + at - begin
-                start, stop = row_start[x], row_start[x + 1]
-                if is_edited:
-                    successors, start, stop = edit_next, edit_start[row[e]], edit_start[row[e] + 1]
-                of_pair[:] = FAR if allowed[at] else -1
+                for k in range(most):
+                    of_pair[k] = FAR if allowed[at] else -1
+                x = row[e] if is_edited else pair_start[state[node]] + at - begin
+                start, stop = (edit_start[x], edit_start[x + 1]) if is_edited else (row_start[x], row_start[x + 1])
                 for i in range(start, stop):
-                    j = successor(slots, 0, successors[i])
+                    j = successor(slots, 0, edit_next[i] if is_edited else next_state[i])
                     for k in range(most):
                         of_pair[k] = min(of_pair[k], limit_after[j, k])
                 is_influenced = is_edited and influenced[e] > 0
@@ -441,26 +440,22 @@ def _run_successors(
         clock += 1
         first[b] = n
         for node in range(node_first[b], node_first[b + 1]):
-            begin = offset[node]
+            begin, at_observed = offset[node], find_pair(model, state[node], observed[b])
+            is_free = observed[b] < 0 or (at_observed < 0 and is_absorbing(model, state[node]))
             for at in range(begin, offset[node + 1]):
                 is_edited = e < position.size and position[e] == at
-                after = run[node] + 1
-                if is_edited and influenced[e] > 0:
-                    after = 0
-                then = left[node] - is_change(model, state[node], at - begin, observed[b])
+                after = 0 if is_edited and influenced[e] > 0 else run[node] + 1
+                then = left[node] - (0 if is_free or at - begin == at_observed else 1)
                 if after <= longest and then >= 0:
-                    successors, start, stop = next_state, 0, 0
-                    if is_edited:
-                        successors, start, stop = edit_next, edit_start[row[e]], edit_start[row[e] + 1]
-                    else:
-                        x = pair_start[state[node]] + at - begin
-                        start, stop = row_start[x], row_start[x + 1]
+                    x = row[e] if is_edited else pair_start[state[node]] + at - begin
+                    start, stop = (edit_start[x], edit_start[x + 1]) if is_edited else (row_start[x], row_start[x + 1])
                     for i in range(start, stop):
-                        place = after * n_states + successors[i]
+                        j = edit_next[i] if is_edited else next_state[i]
+                        place = after * n_states + j
                         if stamp[place] != clock:
                             stamp[place] = clock
                             left_at[place] = then
-                            out[n] = np.int64(successors[i]) * (longest + 1) + after
+                            out[n] = np.int64(j) * (longest + 1) + after
                             n += 1
                         elif then > left_at[place]:
                             left_at[place] = then

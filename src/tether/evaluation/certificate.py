@@ -36,6 +36,7 @@ from tether.evaluation.following import follow
 from tether.evaluation.plan_risk import chances_over
 from tether.evaluation.ranges import Range, ranges_with_breakdown, survival
 from tether.evaluation.sightings import ENOUGH, least_sightings
+from tether.model.practice import strongest_in_words
 from tether.model.properties import Property, make_property
 from tether.plan.best_values import observed_value
 from tether.plan.in_question import in_question
@@ -156,6 +157,8 @@ class Certificate(Tabular):
     practice_assumed : bool
         Whether ``gamma`` and ``gamma_star`` take all actions as usually taken equally often, because nothing says how
         often they are.
+    compared : str
+        For a learned model, beside a finite ``gamma_star``: how strong a recorded variable would have been, in words.
 
     Examples
     --------
@@ -188,6 +191,7 @@ class Certificate(Tabular):
     worse: tuple[float, float] | None = None
     better: tuple[float, float] | None = None
     practice_assumed: bool = False
+    compared: str = ""
 
     @property
     def gain(self) -> float:
@@ -297,7 +301,8 @@ class Certificate(Tabular):
         No hidden reason for the actions can undo the gain, if what the model calls impossible is impossible.
         """
         star = self.gamma_star if self.gain > 0.0 else None
-        return left_with_hidden_causes(self.gamma, _span(self.worst, self.best), star, self.practice_assumed)
+        left = left_with_hidden_causes(self.gamma, _span(self.worst, self.best), star, self.practice_assumed)
+        return [*left, self.compared] if star is not None and self.compared else left
 
     @property
     def ranges(self) -> list[tuple[str, float, float]]:
@@ -381,8 +386,12 @@ def certificate_of(
     practice: Any = None,
     objective: Property | None = None,
     minimise: bool = False,
+    compare: bool = True,
 ) -> Certificate:
-    """What holds for a plan or policy under every causal model of an episode; see `tether.certify`."""
+    """What holds for a plan or policy under every causal model of an episode; see `tether.certify`.
+
+    ``compare``: whether to say how strong a recorded variable would have been.
+    """
     if isinstance(policy, PlanRecord | LimitedPlanRecord):
         if objective is not None or minimise:
             raise QueryError("a plan is judged by its own objective: leave out objective= and minimise=")
@@ -415,6 +424,7 @@ def certificate_of(
         worse=worse,
         better=better,
         practice_assumed=is_practice_assumed(cf.mdp, practice),
+        compared=strongest_in_words(cf.mdp) if compare and 1.0 < left.gamma_star < np.inf else "",
     )
 
 

@@ -6,6 +6,8 @@ keeps to the same limits and maximises what could be expected at the time. Both 
     gain = (value of the fair plan - observed)  +  (value of the plan - value of the fair plan)
          =  foresight                           +   hindsight                                       hindsight ≥ 0
 
+Where changes have a price (``cost``), all of these are less the expected price of what each plan changes.
+
 The *foreseeable gain* F of the episode has no limits: the value, with the luck of the episode, of the plain model's
 best policy, less the observed return. Over many episodes its mean is the mean of the mistakes (`tether.review`).
 """
@@ -79,8 +81,8 @@ class Hindsight:
 
     @property
     def gain(self) -> float:
-        """The gain of the plan: foresight and hindsight together."""
-        return self.plan.gain
+        """The gain of the plan, less the price of its changes: foresight and hindsight together."""
+        return _net_gain(self.plan)
 
     @cached_property
     def foresight_range(self) -> tuple[float, float]:
@@ -115,7 +117,7 @@ class Hindsight:
         return self._ordered(*range_of(model_set(plan.cf, "nothing"), "optimal", plan.objective, plan.minimise))
 
     def _gains(self, plan: PlanRecord) -> tuple[float, float]:
-        return self._ordered(*range_of(model_set(plan.cf, "nothing"), plan))
+        return self._ordered(*range_of(model_set(plan.cf, "nothing"), plan, net=True))
 
     def _ordered(self, one: float, other: float) -> tuple[float, float]:
         """Gains over the observed value, the smaller first."""
@@ -250,8 +252,8 @@ def fair_plan(plan: PlanRecord) -> PlanRecord:
 
 def hindsight_of(plan: PlanRecord, fair: PlanRecord) -> Hindsight:
     """Foresight and hindsight of a plan, compared with its fair one; see `Plan.hindsight`."""
-    foresight = gain_of(fair.value, plan.observed_value, plan.minimise)
-    hindsight = max(0.0, gain_of(plan.value, fair.value, plan.minimise))
+    foresight = _net_gain(fair)
+    hindsight = max(0.0, _net_gain(plan) - foresight)
     standard = Standard(plan.cf.mdp, "best", plan.objective, plan.minimise)
     best = _within(plan, evaluate_decider(plan.asked, standard.decide(plan.T), Support()).value)
     return Hindsight(plan, fair, foresight, hindsight, gain_of(best, plan.observed_value, plan.minimise))
@@ -301,6 +303,10 @@ def _observed_pairs(form: Form, pairs: Ints, action: int) -> Ints:
     """The pair of the observed action in the state of each pair, -1 where it is not available."""
     states = np.searchsorted(form.pair_start, pairs, side="right") - 1
     return pairs_with(form, states, action)
+
+
+def _net_gain(plan: PlanRecord) -> float:
+    return plan.gain - plan.paid
 
 
 def _within(plan: PlanRecord, value: float) -> float:

@@ -30,7 +30,7 @@ from tether.observation.changes import nothing_to_change
 from tether.observation.earned import model_return, step_rewards
 from tether.plan.afterwards import chances_after
 
-__all__ = ["Alternatives", "alternatives", "decided_from"]
+__all__ = ["Alternatives", "alternatives", "decided_from", "one_could_differ"]
 
 _NONE = np.iinfo(np.int64).max
 """Stands for "nowhere" among places (time · states + state) where an observed action is missing."""
@@ -135,12 +135,37 @@ def decided_from(cf: CounterfactualRecord, outcome: Outcome) -> int:
         for u in range(t, cf.T):
             pairs, outcome_then = _pairs_of(cf, states), int(seen.states[u + 1])
             own = int(seen.pairs[u]) if outcome_then >= 0 else -1
-            _, entry, _ = expand(cf.mdp, None, pairs[pairs != own])
-            states = np.unique(np.append(cf.mdp.form.next_state[entry], [outcome_then] if own in pairs else []))
+            states = np.union1d(_led_to(cf, pairs[pairs != own]), [outcome_then] if own in pairs else [])
             states = states.astype(np.int64)
         if np.any(_missed(cf, outcome, states)[states] > 0):
             return t + 1
     return 0
+
+
+def one_could_differ(cf: CounterfactualRecord, outcome: Outcome) -> bool:
+    """Whether another action at one step, with nothing else changed, leads to another outcome under some causal model.
+
+    Any other action than the observed one may lead to each outcome that the plain model has for it. Where an observed
+    action is not available later, nothing is said.
+    """
+    seen = cf.observation
+    for t in range(cf.T):
+        other = _pairs_of(cf, seen.states[t : t + 1])
+        states = _led_to(cf, other[other != seen.pairs[t]])
+        for u in range(t + 1, cf.T):
+            pairs, own = _as_observed(cf, u, states)[0], int(seen.pairs[u])
+            is_own = (pairs == own) & (seen.states[u + 1] >= 0)
+            states = np.union1d(_led_to(cf, pairs[~is_own]), seen.states[u + 1 : u + 2] if is_own.any() else [])
+            states = states.astype(np.int64)
+        if np.any(_missed(cf, outcome, states)[states] > 0):
+            return True
+    return False
+
+
+def _led_to(cf: CounterfactualRecord, pairs: Ints) -> Ints:
+    """The states that pairs lead to in the plain model."""
+    _, entry, _ = expand(cf.mdp, None, pairs)
+    return np.unique(cf.mdp.form.next_state[entry]).astype(np.int64)
 
 
 def _pairs_of(cf: CounterfactualRecord, states: Ints) -> Ints:

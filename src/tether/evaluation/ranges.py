@@ -23,7 +23,9 @@ from tether.conditioning.model_sets import ModelSet
 from tether.core.chain import Link, Visits
 from tether.errors import Problem, QueryError
 from tether.evaluation.following import Followed, follow
+from tether.model.form import pair_states
 from tether.model.properties import Property
+from tether.observation.changes import is_change
 from tether.plan.afterwards import chain_after
 from tether.plan.objective import asked_set
 from tether.plan.plan_record import PlanRecord
@@ -78,14 +80,37 @@ class Survival:
 
 
 def range_of(
-    models: ModelSet, policy: Any, objective: Property | None = None, minimise: bool = False
+    models: ModelSet, policy: Any, objective: Property | None = None, minimise: bool = False, *, net: bool = False
 ) -> tuple[float, float]:
-    """(worst, best) expected return, or probability, of a plan or policy over the set; see `Robust.range`."""
+    """(worst, best) expected return, or probability, of a plan or policy over the set; see `Robust.range`.
+
+    With ``net``, less the expected price of the changes of a plan (``cost``).
+    """
     if isinstance(policy, PlanRecord):
         minimise, objective = policy.minimise, policy.objective if objective is None else objective
-    values = PolicyValues(asked_set(models, objective), follow(models, policy, objective, minimise))
+    followed = follow(models, policy, objective, minimise)
+    if net:
+        followed = _less_prices(followed, policy)
+    values = PolicyValues(asked_set(models, objective), followed)
     least, most = values.at(1.0)[0], values.at(1.0, -1.0)[0]
     return (most, least) if minimise else (least, most)
+
+
+def _less_prices(followed: Followed, plan: PlanRecord) -> Followed:
+    """What was followed, with rewards less the price of each change of a plan."""
+    about, form, actions = plan.advisable, followed.models.gumbel.mdp.form, plan.cf.observation.actions
+    if about is None or about.cost is None:
+        return followed
+    ended = followed.models.gumbel.graph.ended
+    price = np.zeros(followed.pairs.size)
+    for t, (begin, end) in enumerate(zip(followed.first[:-1].tolist(), followed.first[1:].tolist(), strict=True)):
+        pairs = followed.pairs[begin:end]
+        states = pair_states(form.pair_start, pairs)
+        differs = is_change(form, states, pairs, int(actions[t]))
+        some = np.flatnonzero(differs if ended is None else differs & ~ended.mask[states])
+        price[begin + some] = about.prices(t, pairs[some])
+    paid = np.repeat(price, np.diff(followed.starts))
+    return replace(followed, reward=followed.reward + paid if plan.minimise else followed.reward - paid)
 
 
 def best_case(plan: RobustPlanRecord) -> float:

@@ -28,6 +28,7 @@ from tether.conditioning.model_sets import (
 from tether.errors import QueryError
 from tether.evaluation.sightings import ENOUGH
 from tether.evaluation.typed_following import TypeFollowed
+from tether.model.practice import strongest_in_words
 from tether.model.properties import Property
 from tether.plan.best_values import observed_value
 from tether.plan.objective import asked
@@ -69,6 +70,8 @@ class TypedCertificate(Tabular, Displayed):
         What the plan was made for.
     practice_assumed : bool
         As of `tether.records.Certificate`.
+    compared : str
+        As of `tether.records.Certificate`.
     episodes, least_seen : int or None
         For learned models: from how many episodes, and how often the log of some type has the advised action that it
         has least often; types that are less than 5 % likely do not count. None if nothing is advised, and of a policy.
@@ -95,6 +98,7 @@ class TypedCertificate(Tabular, Displayed):
     objective: Property | None = None
     minimise: bool = False
     practice_assumed: bool = False
+    compared: str = ""
     episodes: int | None = None
     least_seen: int | None = None
 
@@ -128,7 +132,8 @@ class TypedCertificate(Tabular, Displayed):
         The gain survives hidden reasons that changed the odds of an action by less than 5.54 times.
         """
         star = self.gamma_star if self.verdict == "holds" else None
-        return left_with_hidden_causes(self.gamma, _span(self.worst, self.best), star, self.practice_assumed)
+        left = left_with_hidden_causes(self.gamma, _span(self.worst, self.best), star, self.practice_assumed)
+        return [*left, self.compared] if star is not None and self.compared else left
 
     def to_arrow(self) -> Any:
         """One row per assumption: assume, worst, best, the guaranteed gain."""
@@ -165,12 +170,18 @@ class TypedCertificate(Tabular, Displayed):
         return " ".join([*said, *self.hidden_causes])
 
 
-def typed_certificate(plan: TypedPlanRecord, gamma: float = 1.0, practice: Any = None) -> TypedCertificate:
-    """The certificate of a plan; ``practice`` says how often each action is usually taken, of whatever type one is."""
+def typed_certificate(
+    plan: TypedPlanRecord, gamma: float = 1.0, practice: Any = None, *, compare: bool = True
+) -> TypedCertificate:
+    """The certificate of a plan; ``practice`` says how often each action is usually taken, of whatever type one is.
+
+    ``compare``: whether to say how strong a recorded variable would have been.
+    """
     followed = [TypeFollowed.of_plan(model_set(one, "nothing"), plan) for one in plan.cf.by_type.values()]
     values = plan.value, plan.observed_value
     found = _certified(plan.cf, followed, values, plan.objective, plan.minimise, gamma, practice)
-    return replace(found, least_seen=_least_seen(plan))
+    compared = strongest_in_words(plan.cf.types.together) if compare and 1.0 < found.gamma_star < np.inf else ""
+    return replace(found, least_seen=_least_seen(plan), compared=compared)
 
 
 def _least_seen(plan: TypedPlanRecord) -> int | None:

@@ -9,7 +9,7 @@ from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import counted, number, percent
 from tether.conditioning.model_sets import IN_SHORT
 from tether.errors import QueryError
-from tether.evaluation.one_change import decided_from
+from tether.evaluation.one_change import decided_from, one_could_differ
 from tether.explanation.reviewing import outcome_noun
 
 if TYPE_CHECKING:
@@ -20,9 +20,10 @@ __all__ = ["decision_sentences"]
 
 
 _KNOWN_THEN = {
-    None: "",
-    True: " It could be known at the time that it was better.",
-    False: " Nobody could know that at the time.",
+    "": "",
+    "better": " It could be known at the time that it was better.",
+    "not shown": " The log does not show that it was better at the time.",
+    "not better": " Nobody could know that at the time.",
 }
 
 
@@ -54,7 +55,7 @@ def _for_the_return(decisions: Decisions, known: list[Decision], name: Callable[
         return (
             f"With hindsight, the decision at step {best.t} mattered most: {_instead(decisions, best, name)}, and "
             f"nothing else changed, would have given {_article(value)} of {in_words(best.value or 0.0)} instead of "
-            f"{in_words(seen)}.{_KNOWN_THEN[decisions.could_be_known(best)]}"
+            f"{in_words(seen)}.{_KNOWN_THEN[decisions.known_then(best)]}"
         )
     worst = min(known, key=lambda row: row.gain or 0.0)
     better = "smaller" if decisions.minimise else "larger"
@@ -88,7 +89,7 @@ def _value_in_words(decisions: Decisions) -> Callable[[float], str]:
 def _for_the_outcome(
     decisions: Decisions, outcome: Outcome, known: list[Decision], name: Callable[[Any], str]
 ) -> list[str]:
-    noun = outcome_noun(outcome.name)
+    noun, is_good = outcome_noun(outcome.name), decisions.ended_well
     sentences, event = [], f"The {noun}" if noun else f"The outcome, {name(outcome.name)},"
     best = max(known, key=lambda row: row.necessity or 0.0, default=None)
     from_when = decided_from(decisions.asked, outcome)
@@ -96,14 +97,21 @@ def _for_the_outcome(
         chance = best.necessity or 0.0
         how = "for certain" if chance >= 1 - ROUNDING else f"in {percent(chance).removesuffix(' %')} of 100 replays"
         then = _expected_then(decisions, best)
+        where = "was most at risk" if is_good else "could best have been averted"
         sentences.append(
-            f"{event} could best have been averted at step {best.t}: {name(best.action)}, and nothing "
-            f"else changed, would have averted it {how}{_over_models(decisions, best)}.{then}"
+            f"{event} {where} at step {best.t}: {name(best.action)}, and nothing else changed, would have "
+            f"{'lost' if is_good else 'averted'} it {how}{_over_models(decisions, best)}.{then}"
         )
     elif from_when > 0 and known:
-        sentences.append(
-            f"No other action, with nothing else changed, could have averted {event[0].lower()}{event[1:]}."
-        )
+        ended = f"{event[0].lower()}{event[1:].removesuffix(',')}"
+        verb = "changed" if is_good else "averted"
+        if one_could_differ(decisions.asked, outcome):
+            sentences.append(
+                f"With the luck of this episode, no other action, with nothing else changed, would have {verb} "
+                f"{ended}. Under another causal model that fits as well, one could have."
+            )
+        else:
+            sentences.append(f"No other action, with nothing else changed, could have {verb} {ended}.")
     if from_when < decisions.cf.T:
         nothing = "nothing done could have changed the outcome"
         whole = "Nothing done at any step could have changed the outcome."
@@ -116,11 +124,9 @@ def _expected_then(decisions: Decisions, best: Decision) -> str:
     done = next(row for row in decisions.at(best.t) if row.is_observed)
     if best.mistake is None or done.mistake is None:
         return ""
-    if decisions.could_be_known(best):
-        return f" {_KNOWN_THEN[True].strip()}"
     if best.mistake > done.mistake:
         return f" By what could be known at the time, it was worse ({_what(decisions)})."
-    return f" {_KNOWN_THEN[False].strip()}"
+    return "" if decisions.ended_well else _KNOWN_THEN[decisions.known_then(best)]
 
 
 def _over_models(decisions: Decisions, best: Decision) -> str:

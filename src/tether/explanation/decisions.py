@@ -239,26 +239,38 @@ class Decisions(Tabular):
         except QueryError:
             return None
 
-    def could_be_known(self, row: Decision) -> bool | None:
-        """Whether it could be known at the time that a decision was better than what was done; None if that is unknown.
+    def known_then(self, row: Decision) -> str:
+        """What was known of a decision at the time, compared with what was done: "better" or "not better".
 
-        In a learned model only beyond what estimation can produce.
+        In a learned model "not shown", where it seems better by no more than estimation can produce. Empty where the
+        plain model has no value.
 
         Examples
         --------
         >>> import tether
         >>> grid = tether.cases.grid_world()
         >>> decisions = tether.counterfactual(grid.mdp, grid.path).decisions()
-        >>> [decisions.could_be_known(row) for row in decisions.at(2) if row.action in ("right", "up")]
-        [True, True]
+        >>> [decisions.known_then(row) for row in decisions.at(2) if row.action in ("right", "down")]
+        ['better', 'not better']
         """
         done = next(one for one in self.at(row.t) if one.is_observed)
         if done.mistake is None or row.mistake is None:
-            return None
+            return ""
+        more = done.mistake - row.mistake
+        if more <= 0.0:
+            return "not better"
         better, taken = (self.cf.mdp.pair_index(one.state, one.action) for one in (row, done))
         standard = Standard(self.cf.mdp, "best", self.objective, self.minimise)
-        more = done.mistake - row.mistake
-        return more > 0.0 and probability_better(standard, better, taken, more) >= SURE
+        return "better" if probability_better(standard, better, taken, more) >= SURE else "not shown"
+
+    @property
+    def ended_well(self) -> bool:
+        """Whether the observed outcome is a good one: a label that is marked so, or what was asked for."""
+        if self.outcome is None:
+            return False
+        if self.objective is not None:
+            return (self.observed_value > 0.5) != self.minimise
+        return self.cf.mdp.labels.side(self.outcome) == "good"
 
     def to_arrow(self) -> pyarrow.Table:
         """One row per step and action, with the fields of `Decision` as columns.
@@ -283,7 +295,7 @@ class Decisions(Tabular):
         >>> import tether
         >>> case = tether.cases.epidemic()
         >>> tether.counterfactual(case.mdp, case.path).decisions().plot().get_xlabel()
-        'time t (steps)'
+        'step'
         """
         from tether.figures.decisions_figure import plot_decisions
 

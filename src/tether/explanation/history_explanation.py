@@ -6,7 +6,7 @@ changes that are left, so a step says where the plan is most likely then, and wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +14,28 @@ import numpy as np
 
 from tether._foundation.arrow import Tabular, name_array
 from tether._foundation.markup import Displayed, html_table, paragraphs
+from tether._foundation.rounding import ROUNDING
 from tether._foundation.words import counted, number, percent, shown
 from tether.evaluation.outcomes import outcome_of
+from tether.explanation.reviewing import review_verdict
+from tether.explanation.verdicts import (
+    Nouns,
+    Verdict,
+    Verdicts,
+    ended_in_words,
+    foreseen_in_words,
+    how_much,
+    left_in_words,
+    luck_verdict,
+    sure_verdict,
+    worth_in_words,
+)
 from tether.observation.changes import nothing_to_change
 
 if TYPE_CHECKING:
     import pyarrow
 
+    from tether.explanation.mistakes import Review
     from tether.model.model_record import ModelRecord
     from tether.plan.limited import LimitedPlanRecord
     from tether.plan.typed_plan import TypedPlanRecord
@@ -79,29 +94,126 @@ class HistoryExplanation(Tabular, Displayed):
         return tuple(step for step in self.steps if step.planned != step.action and step.changed > 0.0)
 
     def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
-        """What should have been done, what that is worth, and how sure that is; ``name`` turns a name into text."""
-        return [sentence for sentence in self._said(name) if sentence]
+        """Mistake or luck, and what to change; about what it is; how sure it is. ``name`` turns a name into text."""
+        return [sentence for part in self.parts(name) for sentence in part]
 
-    def _said(self, name: Callable[[Any], str]) -> Iterator[str]:
+    def parts(self, name: Callable[[Any], str] = repr) -> tuple[list[str], list[str], list[str]]:
+        """The sentences, by the three questions that they answer."""
+        luck = [] if self.review is None else review_verdict(self.review, name)
+        said = [*luck, *self._change(name), self._value()], [*self._about(name)], [*self._sure()]
+        luck, about, sure = ([sentence for sentence in part if sentence] for part in said)
+        return luck, about, sure
+
+    def verdicts(self, name: Callable[[Any], str] = repr, nouns: Nouns | None = None) -> Verdicts:
+        r"""What is said first: the verdict in outcomes, and three answers in short.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.hidden_diabetes()
+        >>> found = tether.counterfactual(case.types, case.path).plan(m=2).explain().verdicts(str)
+        >>> print(found.ended, found.foreseen, found.hindsight, sep="\n")
+        10 steps, died at step 3
+        Knowing what could be known then: no.
+        With hindsight: a little, 85 of 100 replays still end in death.
+        >>> [one.word for one in found]
+        ['Luck.', 'Partly.', 'Not sure.']
+        """
+        plan, mdp = self.plan, self._mdp
+        ends = [outcome_of(mdp, mdp.state_index(state)) for state in plan.cf.path.states]
+        over = next((t for t, one in enumerate(ends) if one is not None), None)
+        outcome = None if over is None or any(one is None for one in ends[over:]) else ends[over]
+        return Verdicts(
+            ended_in_words(plan.cf.T, over, None if outcome is None else outcome.name),
+            foreseen_in_words(self.review, name),
+            self._hindsight(None if outcome is None else outcome.name),
+            f"With hindsight, the best change within the limits: {self._best(name)}"
+            if self.changes
+            else "Nothing is changed: no plan within these limits does better than what was done.",
+            luck_verdict(self.review, name, self._unreviewed),
+            self._about_in_short(name),
+            sure_verdict(self._certified(), bool(self.changes), more=self._warnings()),
+        ).called(nouns or Nouns())
+
+    def _hindsight(self, outcome: str | None) -> str:
+        plan, mdp = self.plan, self._mdp
+        if plan.gain == 0.0 or not self.changes:
+            return "With hindsight: no, not within these limits."
+        if plan.objective is None and outcome is not None:
+            ends = ((outcome_of(mdp, mdp.state_index(s)), chance) for s, chance in plan.distribution(plan.cf.T).items())
+            left = sum(chance for one, chance in ends if one is not None and one.name == outcome)
+            if left < 1 - ROUNDING:
+                return left_in_words(outcome, mdp.labels.side(outcome), left)
+        return worth_in_words(plan.objective, plan.observed_value, plan.value)
+
+    def _about_in_short(self, name: Callable[[Any], str]) -> Verdict:
+        question = "About this episode?"
+        if not self.changes:
+            return Verdict(question, "Yes.", ("Nothing is changed: it is this episode.",))
+        return Verdict(question, how_much(self.moved), tuple(one for one in self._about(name) if one))
+
+    @property
+    def moved(self) -> float:
+        """The part of the probability that the episode moves at the first change; 1 if there is none."""
         raise NotImplementedError
 
-    def _change(self, name: Callable[[Any], str], limit: str = "") -> str:
-        """What to do differently; ``limit`` names a further limit."""
-        head = f"With at most {counted(self.plan.m, 'change')}{limit}"
+    @property
+    def review(self) -> Review | None:
+        """Mistake or luck; None if that is not known."""
+        raise NotImplementedError
+
+    @property
+    def _unreviewed(self) -> str:
+        """Why there is no review."""
+        return "The plain model has no value: a state without actions can be reached."
+
+    def _about(self, name: Callable[[Any], str]) -> Iterator[str]:
+        """How much of it is about the episode."""
+        raise NotImplementedError
+
+    def _sure(self) -> Iterator[str]:
+        """How sure it is."""
+        raise NotImplementedError
+
+    def _warnings(self) -> Sequence[str]:
+        """What else makes it less sure."""
+        return ()
+
+    def _certified(self) -> str | None:
+        """The verdict of the certificate; None without one."""
+        raise NotImplementedError
+
+    def _change(self, name: Callable[[Any], str]) -> Iterator[str]:
+        """What to do differently."""
+        head = f"With at most {counted(self.plan.m, 'change')}{self._limit_in_words}"
         if self.plan.gain == 0.0 or not self.changes:
-            return f"{head}, nothing is expected to be better than what was done."
+            yield f"{head}, nothing is expected to be better than what was done."
+        else:
+            yield f"{head}: {self._best(name)}"
+
+    @property
+    def _limit_in_words(self) -> str:
+        """A further limit."""
+        return ""
+
+    @property
+    def _values_by_type(self) -> Mapping[str, float]:
+        return {}
+
+    def _best(self, name: Callable[[Any], str]) -> str:
         first, *more = self.changes
         later = "; later steps depend on what is met" if more else ""
-        return f"{head}: at step {first.t}, {name(first.planned)} instead of {name(first.action)}{later}."
+        return f"{name(first.planned)} instead of {name(first.action)} at step {first.t}{later}."
 
-    def _value(self, by_type: dict[str, float] | None = None) -> str:
-        """What the plan is worth instead; ``by_type`` has the values of several types."""
+    def _value(self) -> str:
+        """What the plan is worth instead; for each type, where there are several."""
         plan = self.plan
         if plan.gain == 0.0:
             return ""
         text = number if plan.objective is None else percent
         what = "The expected return" if plan.objective is None else f"The chance that {plan.objective.in_words}"
-        each = f": {', '.join(f'{text(one)} for {name}' for name, one in by_type.items())}" if by_type else ""
+        some = self._values_by_type
+        each = f": {', '.join(f'{text(one)} for {name}' for name, one in some.items())}" if len(some) > 1 else ""
         return f"{what} is then {text(plan.value)} instead of {text(plan.observed_value)}{each}."
 
     def happened(self, step: HistoryStep) -> tuple[str, str]:

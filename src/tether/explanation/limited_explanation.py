@@ -8,8 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tether._foundation.words import counted, number, percent
+from tether.errors import QueryError
 from tether.evaluation.certificate import Certificate, certificate_of
 from tether.explanation.history_explanation import HistoryExplanation, HistoryStep
+from tether.explanation.mistakes import Review, review_counterfactual
 from tether.plan.limited import LimitedPlanRecord
 
 if TYPE_CHECKING:
@@ -60,10 +62,11 @@ class LimitedExplanation(HistoryExplanation):
     >>> import tether
     >>> case = tether.cases.grid_world()
     >>> found = tether.counterfactual(case.mdp, case.path).plan(m=6, budget=9).explain()
-    >>> print(*found.sentences(str)[:3], sep="\n")  # doctest: +NORMALIZE_WHITESPACE
-    With at most 6 changes and a total distance of at most 9: at step 2, right instead of down; later steps depend on
+    >>> print(*found.sentences(str)[2:6], sep="\n")  # doctest: +NORMALIZE_WHITESPACE
+    With at most 6 changes and a total distance of at most 9: right instead of down at step 2; later steps depend on
     what is met.
     The expected return is then 472.3 instead of -897.
+    At the first change, at step 2, 3 % of what is to be expected is about this episode.
     The largest total distance of a path is 8.867.
     """
 
@@ -95,19 +98,42 @@ class LimitedExplanation(HistoryExplanation):
     def _memory(memory: Any) -> float:
         return float(memory[0] if isinstance(memory, tuple) else memory)
 
-    def _said(self, name: Callable[[Any], str]) -> Iterator[str]:
-        """What should have been done; what that is worth; how near it comes to the limit; and how sure that is."""
+    @property
+    def _limit_in_words(self) -> str:
         plan = self.plan
         if plan.budget is not None:
-            limit = f" and a total distance of at most {number(plan.budget)}"
-        else:
-            limit = f" and {counted(plan.k, 'uninfluenced step')} in a row with at most {percent(plan.lost or 0.0)}"
-        yield self._change(name, limit)
-        yield self._value()
+            return f" and a total distance of at most {number(plan.budget)}"
+        return f" and {counted(plan.k, 'step')} in a row off known ground with at most {percent(plan.lost or 0.0)}"
+
+    @cached_property
+    def review(self) -> Review | None:
+        """Mistake or luck; None if the plain model has no value."""
+        plan = self.plan
+        try:
+            return review_counterfactual(plan.cf, "best", plan.objective, plan.minimise, None)
+        except QueryError:
+            return None
+
+    @property
+    def moved(self) -> float:
+        """The part of the probability that the episode moves at the first change; 1 if there is none."""
+        return self.changes[0].strength if self.changes else 1.0
+
+    def _about(self, name: Callable[[Any], str]) -> Iterator[str]:
+        """How much of it is about the episode, and how near the plan comes to the limit."""
+        if self.changes:
+            t = self.changes[0].t
+            share = percent(self.moved)
+            yield f"At the first change, at step {t}, {share} of what is to be expected is about this episode."
         yield self._limit()
         yield self._mixture()
-        if self.certificate is not None and plan.gain != 0.0:
+
+    def _sure(self) -> Iterator[str]:
+        if self.certificate is not None and self.plan.gain != 0.0:
             yield str(self.certificate)
+
+    def _certified(self) -> str | None:
+        return None if self.certificate is None else self.certificate.verdict
 
     def _limit(self) -> str:
         plan = self.plan

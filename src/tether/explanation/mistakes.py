@@ -24,10 +24,11 @@ from tether.evaluation.evaluate import evaluate_decider
 from tether.evaluation.outcomes import outcome_of
 from tether.evaluation.plain import best_for_anyone
 from tether.evaluation.review import SURE, Batch, horizons, review_batch
-from tether.explanation.reviewing import review_headline, review_sentences, review_verdict
+from tether.explanation.reviewing import likelihood, review_headline, review_sentences, review_verdict
 from tether.influence.one_step import Support
 from tether.model.model_record import ModelRecord
 from tether.model.properties import Property, make_property
+from tether.model.several_types import refuse_types
 from tether.observation.changes import nothing_to_change
 from tether.observation.earned import Earned, earned
 from tether.observation.indices import path_of
@@ -177,6 +178,11 @@ class Review(Tabular):
         """Whether decisions are judged against the best of the model."""
         return is_best(self.against)
 
+    @property
+    def may_err(self) -> bool:
+        """Whether a mistake may be an error of estimation, because the model was learned."""
+        return self.is_best and self.mdp.counts is not None
+
     @cached_property
     def foreseeable(self) -> float | None:
         """The foreseeable gain: what the best policy of the plain model, or that of ``against``, gains in this episode.
@@ -293,7 +299,7 @@ class Review(Tabular):
         return f"<Review: {', '.join(numbers)}>"
 
     def _repr_html_(self) -> str:
-        head = ("t", "state", "action", "best", "expected", "mistake", "luck")
+        head = ["t", "state", "action", "best", "expected", "mistake", *(["likely"] if self.may_err else []), "luck"]
         rows = [
             (
                 step.t,
@@ -301,6 +307,7 @@ class Review(Tabular):
                 *(("ended", "") if step.action is None else (step.action, step.best)),
                 f"{step.expected:.6g}",
                 f"{step.mistake:.4g}",
+                *([likelihood(step) if step.mistake else ""] if self.may_err else []),
                 f"{step.luck:.4g}",
             )
             for step in self.steps
@@ -348,6 +355,9 @@ def review(
     >>> round(found.expected, 3), round(found.mistakes, 3), round(found.luck, 3), found.observed
     (-1.0, 35.859, -1.141, -38.0)
     """
+    refuse_types(
+        mdp, "a review is of one model", "tether.counterfactual(types, path).review() is for somebody of a hidden type"
+    )
     asked_in, seen, wanted = observed_in_question(mdp, observe(mdp, path), make_property(objective))
     return _review(Standard(asked_in, against, wanted, bool(minimise)), seen, horizon, None)
 

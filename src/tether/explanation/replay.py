@@ -135,7 +135,7 @@ class Replay(Displayed):
         """
         until = self.tied_until
         if until == self.T:
-            return "The replay is about this episode to the end"
+            return "The replay is tied to this episode to the end"
         if until == 0:
             return "The replay is about anyone in this situation, from the start"
         again = ", with parts that are tied again" if self.tied[until:].any() else ""

@@ -7,17 +7,30 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tether._foundation.rounding import rounding_of
-from tether._foundation.words import at_most_three_digits, counted, in_points, percent, three_digits
+from tether._foundation.words import at_most_three_digits, counted, in_points, percent, percents, three_digits
 from tether.conditioning.model_sets import IF_EQUAL, IF_IMPOSSIBLE, is_practice_assumed
+from tether.evaluation.review import SURE
 from tether.explanation.state_words import acting
+from tether.model.practice import strongest_in_words
 
 if TYPE_CHECKING:
     from tether.explanation.mistakes import Review, ReviewedStep
 
-__all__ = ["ending", "outcome_noun", "review_headline", "review_sentences", "review_verdict", "review_word"]
+__all__ = [
+    "ending",
+    "likelihood",
+    "outcome_noun",
+    "review_headline",
+    "review_sentences",
+    "review_verdict",
+    "review_word",
+]
 
 Name = Callable[[Any], str]
 """Turns a state or an action into text."""
+
+_ALMOST = 0.9999
+"""No log makes anything more likely than that."""
 
 _NOUNS = {"died": "death", "dead": "death", "death": "death"}
 """Outcomes that a sentence calls by a noun."""
@@ -42,7 +55,8 @@ def review_verdict(found: Review, name: Name) -> list[str]:
     if found.mistakes == 0:
         return ["Every decision was the model's best at the time.", _luck(found, "", name)]
     if found.largest() is None:
-        return [_unsure(found, name), _luck(found, "", name)]
+        luck = _luck(found, "", name)
+        return [_unsure(found, name), f"As far as the log shows, {luck[0].lower()}{luck[1:]}"]
     return [_mistakes(found, name), _luck(found, " more", name)]
 
 
@@ -76,10 +90,10 @@ def ending(outcome: str) -> str:
     """How an episode ends, after "replays end".
 
     >>> ending("died"), ending("goal")
-    ('in death', 'so (goal)')
+    ('in death', 'the same way (goal)')
     """
     noun = outcome_noun(outcome)
-    return f"in {noun}" if noun else f"so ({outcome})"
+    return f"in {noun}" if noun else f"the same way ({outcome})"
 
 
 def review_headline(found: Review) -> str:
@@ -112,7 +126,7 @@ def _mistakes(found: Review, name: Name) -> str:
     worst, bad = found.largest(), [step for step in found.steps if step.is_claimed]
     assert worst is not None
     cost = _cost(found, worst)
-    likely = "" if found.mdp.counts is None else f" ({percent(worst.probability)} likely to be one)"
+    likely = "" if found.mdp.counts is None else f" ({likelihood(worst)} likely to be one)"
     what = f"at step {worst.t}, {acting(worst.action, name)} instead of {name(worst.best)} {cost}{likely}"
     if len(bad) == 1:
         return f"One decision was a mistake that could be known at the time: {what}."
@@ -128,8 +142,13 @@ def _unsure(found: Review, name: Name) -> str:
     return (
         "No decision can be called a mistake: the log does not show that another one was better. The largest "
         f"difference is at step {most.t}: {acting(most.action, name)} instead of {name(most.best)} "
-        f"{_cost(found, most)}, with a probability of {percent(most.probability)}."
+        f"{_cost(found, most)}, {likelihood(most)} likely ({percent(SURE)} is needed)."
     )
+
+
+def likelihood(step: ReviewedStep) -> str:
+    """How likely a mistake of a learned model is one: never certain, and told apart from what is needed."""
+    return percents(min(step.probability, _ALMOST), SURE)[0]
 
 
 def _cost(found: Review, step: ReviewedStep) -> str:
@@ -261,10 +280,11 @@ def _hidden(found: Review) -> str:
         return f"No hidden reason, however strong, makes the decision at step {worst.t} right, {IF_IMPOSSIBLE}."
     times = at_most_three_digits(strength)
     practice = IF_EQUAL if is_practice_assumed(found.mdp, None) else ""
-    return (
+    said = (
         f"The decision at step {worst.t} was right only if hidden reasons changed the odds of an action {times} times "
         f"or more{practice}."
     )
+    return f"{said} {strongest_in_words(found.mdp)}".rstrip()
 
 
 def _learned(found: Review) -> str:

@@ -20,6 +20,7 @@ from tether._foundation.markup import Displayed
 from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import average, counted, number, percent
 from tether.evaluation.evaluate import evaluate_policy
+from tether.evaluation.hindsight import advised_changes
 from tether.evaluation.outcomes import UNDER_WAY, absorbing, every_end
 from tether.evaluation.ranges import best_case
 from tether.evaluation.return_distribution import middle_half, of_half
@@ -77,10 +78,11 @@ class Answer(Displayed):
 
     Attributes
     ----------
-    first : tuple of str
-        What is said before all else: where the plan gains return, but makes a good end less likely. Usually empty.
     mistake : tuple of str
         Mistake or luck: what could be known at the time, and what only chance did.
+    warning : tuple of str
+        What is said before all else about the plan: that it gains return, but makes a good end less likely. Usually
+        empty.
     change : tuple of str
         What to do differently, and when; and how much of its gain only hindsight knows.
     follows : tuple of str
@@ -99,8 +101,8 @@ class Answer(Displayed):
     ('Change 1 action: at step 2 right instead of down.', 'All of the gain could be foreseen.')
     """
 
-    first: tuple[str, ...]
     mistake: tuple[str, ...]
+    warning: tuple[str, ...]
     change: tuple[str, ...]
     follows: tuple[str, ...]
     episode: tuple[str, ...]
@@ -108,15 +110,15 @@ class Answer(Displayed):
 
     def sentences(self) -> list[str]:
         """All of them, one after the other."""
-        return [*self.first, *self.mistake, *self.change, *self.follows, *self.episode, *self.sure]
+        return [*self.mistake, *self.warning, *self.change, *self.follows, *self.episode, *self.sure]
 
 
 def answer(explanation: Explanation, name: Name) -> Answer:
     """An explanation in sentences: mistake or luck, what hindsight changes, what follows, about what, how sure."""
     return Answer(
-        tuple(disagreeing(explanation)),
         tuple(mistake_or_luck(explanation, name)),
-        (what_to_change(explanation, name), *in_hindsight(explanation), *simple_alternatives(explanation, name)),
+        tuple(disagreeing(explanation)),
+        (what_to_change(explanation, name), *in_hindsight(explanation, name), *simple_alternatives(explanation, name)),
         tuple(what_follows(explanation)),
         tuple(about_this_episode(explanation)),
         tuple(how_sure(explanation, name)),
@@ -141,27 +143,43 @@ def mistake_or_luck(explanation: Explanation, name: Name) -> list[str]:
     return [] if explanation.review is None else explanation.review.verdict(name)
 
 
-def in_hindsight(explanation: Explanation) -> list[str]:
+def in_hindsight(explanation: Explanation, name: Name) -> list[str]:
     """How much of the gain of a plan could be foreseen, and how much only hindsight knows.
 
     Examples
     --------
     >>> import tether
     >>> patient = tether.cases.sepsis()
-    >>> in_hindsight(tether.counterfactual(patient.mdp, patient.path).plan(k=9, m=2).explain())
+    >>> in_hindsight(tether.counterfactual(patient.mdp, patient.path).plan(k=9, m=2).explain(), str)
     ['None of the gain could be foreseen: it takes hindsight.']
     """
     found, plan = explanation.hindsight, explanation.plan
-    if found is None or plan.gain <= rounding_of(plan.observed_value):
+    if found is None or found.gain <= rounding_of(plan.observed_value):
         return []
-    close = max(rounding_of(plan.observed_value), 1e-9 * plan.gain)
+    close = max(rounding_of(plan.observed_value), 1e-9 * found.gain)
+    review = explanation.review
+    is_shown = review is None or not review.may_err or review.largest() is not None
+    if found.foresight > close and not is_shown:
+        return ["The log does not show that any of the gain could be foreseen."]
     if abs(found.hindsight) <= close:
         return ["All of the gain could be foreseen."]
-    if abs(found.foresight) <= close:
-        return ["None of the gain could be foreseen: it takes hindsight."]
-    if found.foresight < 0:
-        return ["None of the gain could be foreseen: with this luck, the best decisions at the time would have lost."]
-    return [f"{percent(found.foresight / plan.gain)} of the gain could be foreseen; the rest takes hindsight."]
+    if found.foresight > close:
+        return [f"{percent(found.foresight / found.gain)} of the gain could be foreseen; the rest takes hindsight."]
+    return _not_foreseen(plan, found.foresight < -close, name)
+
+
+def _not_foreseen(plan: PlanRecord, would_have_lost: bool, name: Name) -> list[str]:
+    """That a gain takes hindsight; and if so, that its first change was better at the time all the same."""
+    none = "None of the gain could be foreseen"
+    if would_have_lost:
+        return [f"{none}: with this luck, the best decisions at the time would have lost."]
+    first = next(iter(advised_changes(plan)), None)
+    if first is None or not first.is_claimed:
+        return [f"{none}: it takes hindsight."]
+    return [
+        f"It could be known that another action was better at step {first.t}: {acting(first.action, name)}.",
+        "What it gains with no more changes than these takes hindsight.",
+    ]
 
 
 def simple_alternatives(explanation: Explanation, name: Name) -> list[str]:
@@ -190,7 +208,7 @@ def simple_alternatives(explanation: Explanation, name: Name) -> list[str]:
         of = "its"
         if found.gain <= rounding_of(plan.observed_value):
             return ["No fixed sequence of actions gains anything: what helps depends on the state."]
-        listed = ", ".join(f"at step {t} {name(action)}" for t, action in found.changes.items())
+        listed = ", ".join(f"at step {t} {acting(action, name)}" for t, action in found.changes.items())
         well = "does as well" if found.is_as_good else f"has {percent(found.gain / plan.gain)} of the gain"
         said.append(f"A fixed sequence {well}, whatever the state: {listed}.")
     if found.near_equal:
@@ -320,10 +338,10 @@ def what_follows(explanation: Explanation) -> list[str]:
     elif explanation.changes:
         text = f"The expected return is {number(plan.value)}{_half(explanation.outlook)} instead of "
         text += f"{number(plan.observed_value)}: {_gained(plan)}."
-        if plan.paid > 0:
-            text += f" The changes cost {number(plan.paid)} on average, which is not taken from it."
     else:
         text = f"The return stays {number(plan.observed_value)}."
+    if plan.paid > 0:
+        text += f" The changes cost {number(plan.paid)} on average, which is not taken from it."
     notes = [earned] if earned and plan.objective is None else []
     if explanation.changes and plan.objective is None:
         notes.insert(0, explanation.risk.sentence)

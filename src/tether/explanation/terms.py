@@ -73,6 +73,7 @@ def limits_in_words(plan: PlanRecord, suggested: bool = False) -> str:
     if suggested and plan.constraint is not None:
         chosen = " (the shortest tether that is enough for the return and can keep to the limit)"
     changes = f"at most {counted(plan.m, 'action')} may change" if plan.m else "no action may change"
+    changes += _advised_only(plan)
     usual = (plan.rule, str(plan.influence)) == ("definition", "support")
     other = "" if usual else f" Rule {plan.rule}, influence {plan.influence}."
     other += objective_in_words(plan.objective, plan.minimise)
@@ -80,6 +81,11 @@ def limits_in_words(plan: PlanRecord, suggested: bool = False) -> str:
         other += "".join(f" {sentence}" for sentence in plan.constraint.sentences())
     tether = tether_in_words(plan.rule, plan.k, plan.T)
     return f"k = {plan.k}{chosen}: {tether}.{_without_luck(plan)} m = {plan.m}: {changes}.{other}"
+
+
+def _advised_only(plan: PlanRecord) -> str:
+    """Which changes may be advised, and what they cost, at the end of what is said about m; empty for all, for free."""
+    return "" if plan.advisable is None else f"; {plan.advisable}"
 
 
 def _why_suggested(plan: PlanRecord) -> str:
@@ -118,7 +124,7 @@ def question_in_words(plan: PlanRecord, best: float) -> str:
     limit = "" if plan.constraint is None else "".join(f" {one}" for one in plan.constraint.sentences())
     return (
         f"One observed episode of {counted(T, 'step')} is replayed{luck}: what would have happened, had "
-        f"other actions been taken? {shown} changes {others} (m = {m}). The tether (k = {k}): "
+        f"other actions been taken? {shown} changes {others} (m = {m}{_advised_only(plan)}). The tether (k = {k}): "
         f"{tether_in_words(plan.rule, k, T)}.{_without_luck(plan)}{objective_in_words(plan.objective, plan.minimise)}"
         f"{limit}"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -65,8 +65,8 @@ class TypedExplanation(HistoryExplanation):
     >>> found = tether.counterfactual(types, case.path).plan(k=8, m=1).explain()
     >>> found.changes[0].t, found.changes[0].planned
     (0, 'V_I')
-    >>> print(found.sentences(str)[3])
-    With at most 1 change: at step 0, V_I instead of NIL.
+    >>> print(found.sentences(str)[2])
+    With at most 1 change: V_I instead of NIL at step 0.
     """
 
     plan: TypedPlanRecord
@@ -103,25 +103,53 @@ class TypedExplanation(HistoryExplanation):
             return None
         return review_typed(self.plan.cf, self.plan.objective, self.plan.minimise)
 
-    def _said(self, name: Callable[[Any], str]) -> Iterator[str]:
-        """Mistake or luck; what the episode says of the type; what should have been done, and for whom; how sure."""
-        if self.review is not None:
-            yield from self.review.verdict(name)
-        yield self._types()
-        yield self._change(name)
-        yield self._value(self.plan.values if len(self.plan.values) > 1 else None)
+    @property
+    def _unreviewed(self) -> str:
+        seen = self.plan.cf.types.own_practice is not None
+        return "Those who acted saw the type." if seen else "With more than two types it is not computed."
+
+    @property
+    def _values_by_type(self) -> Mapping[str, float]:
+        return self.plan.values
+
+    @property
+    def moved(self) -> float:
+        """The part of the probability that the episode moves at the first change; 1 if there is none."""
+        if not self.changes:
+            return 1.0
+        step = self.changes[0]
+        return self.plan.cf.strength(step.t, step.planned_state, step.planned)
+
+    def _about(self, name: Callable[[Any], str]) -> Iterator[str]:
+        """What the episode says of the type, and how much it moves."""
+        cf = self.plan.cf
+        likely, after = max(cf.posterior.items(), key=lambda one: one[1])
+        before = cf.types.prior(cf.path.states[0])[likely]
+        chance = f"with a chance of {percent(after)}; before it was {percent(before)}"
+        yield f"By what happened, the type is {likely} {chance}."
+        if self.changes:
+            step = self.changes[0]
+            yield (
+                f"At step {step.t}, the luck of this episode moves {percent(step.luck)} of what is to be expected of "
+                f"{name(step.planned)}; what it says of the type moves {percent(step.of_type)}."
+            )
+
+    def _sure(self) -> Iterator[str]:
+        """For which chances of the types the advice stays the same; other causal models."""
         yield self._interval()
-        yield self._strength(name)
         yield self._bracket()
         if self.certificate is not None:
             yield str(self.certificate)
         yield from self.plan.cf.types.rests_on()
 
-    def _types(self) -> str:
-        cf = self.plan.cf
-        name, after = max(cf.posterior.items(), key=lambda one: one[1])
-        before = cf.types.prior(cf.path.states[0])[name]
-        return f"What happened makes {name} {percent(after)} likely; before it was {percent(before)}."
+    def _warnings(self) -> Sequence[str]:
+        return self.plan.cf.types.rests_on()
+
+    def _certified(self) -> str | None:
+        if self.certificate is None:
+            return None
+        verdict = self.certificate.verdict
+        return "could do harm" if verdict in ("open", "fails") else verdict
 
     def _interval(self) -> str:
         """For which chances before the episode the advice stays the same."""
@@ -131,21 +159,12 @@ class TypedExplanation(HistoryExplanation):
         first = next(iter(found))
         limited = {name: ends for name, ends in found.items() if ends[0] > 0.0 or ends[1] < 1.0}
         if not limited:
-            return f"The advice is the same, however frequent {first if len(found) == 2 else 'each type'} is."
+            return "The advice is the same, however frequent each type is."
         if len(found) == 2:
             limited = {first: found[first]}
         parts = [f"{name} is from {percent(low)} to {percent(high)} likely" for name, (low, high) in limited.items()]
         others = "" if len(found) == 2 else " (each alone; the others keep their proportions)"
         return f"The advice is the same if, before the episode, {', or '.join(parts)}{others}."
-
-    def _strength(self, name: Callable[[Any], str]) -> str:
-        if not self.changes:
-            return ""
-        step = self.changes[0]
-        return (
-            f"The luck of step {step.t} moves {percent(step.luck)} of what is to be expected of {name(step.planned)}; "
-            f"what the episode says of the type moves {percent(step.of_type)}."
-        )
 
     def _bracket(self) -> str:
         if self.plan.exact:
@@ -186,7 +205,8 @@ def typed_data(explanation: TypedExplanation) -> dict[str, Any]:
         "values": plan.values,
         "prior": cf.types.prior(cf.path.states[0]),
         "posterior": cf.posterior,
-        "prior_interval": plan.prior_interval,
+        "prior_intervals": {name: list(ends) for name, ends in plan.prior_intervals.items()},
+        "verdict": None if explanation.certificate is None else explanation.certificate.verdict,
         "certificate": explanation.certificate,
         "steps": explanation.steps,
     }

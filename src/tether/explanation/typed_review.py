@@ -104,7 +104,7 @@ def review_typed(cf: TypedRecord, objective: Property | None, minimise: bool) ->
     claimed = [step for step in steps if step.is_claimed]
     ending = None if seen.states[T] < 0 else outcome_of(models[0], int(seen.states[T]))
     found = TypedReview(
-        mdp=cf.types.models[cf.possible[0]],
+        mdp=cf.types.together,
         against="best",
         objective=objective,
         minimise=minimise,

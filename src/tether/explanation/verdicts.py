@@ -7,7 +7,7 @@ They are what a page, the terminal and a notebook say first. Everything in them 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from tether.evaluation.plan_risk import risk_of
 from tether.evaluation.tailoring import about_plan
 from tether.explanation.about_episode import RARE, left_to_chance, strength
 from tether.explanation.evidence import learned_sentences
-from tether.explanation.replay import Replay, of_hundred
+from tether.explanation.replay import TIED, Replay, of_hundred
 from tether.explanation.reviewing import ending, review_verdict, review_word
 from tether.explanation.sentences import disagreeing
 from tether.explanation.state_words import acting
@@ -27,12 +27,26 @@ from tether.explanation.state_words import acting
 if TYPE_CHECKING:
     from tether.explanation.explain import Explanation
     from tether.explanation.mistakes import Review
+    from tether.model.properties import Property
 
-__all__ = ["Nouns", "Verdict", "Verdicts", "hindsight_in_words", "verdicts_of"]
+__all__ = [
+    "Nouns",
+    "Verdict",
+    "Verdicts",
+    "ended_in_words",
+    "foreseen_in_words",
+    "hindsight_in_words",
+    "how_much",
+    "left_in_words",
+    "luck_verdict",
+    "sure_verdict",
+    "verdicts_of",
+    "worth_in_words",
+]
 
 Name = Callable[[Any], str]
 
-_LUCK = "Mistake or luck?"
+_LUCK, _HOW_SURE = "Mistake or luck?", "How sure?"
 
 _ALONE, _NO_FILE = r"(?<![-\w/=])", r"(?![-\w/=]|\.\w)"
 """Before and after a word that is not part of an option, such as --step, or of the name of a file."""
@@ -136,40 +150,59 @@ class Verdicts(Displayed):
     def __iter__(self) -> Iterator[Verdict]:
         return iter((self.luck, self.about, self.sure))
 
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """All that is said first, the verdict before the three answers, and these before the change."""
+        answers = (f"{one.question} {one.word} {' '.join(one.sentences)}" for one in self)
+        said = (self.worse_end, self.foreseen, self.hindsight, *answers, self.change)
+        return tuple(line for line in said if line)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+    def called(self, nouns: Nouns) -> Verdicts:
+        """What is said, with the words of a log for an episode and a step."""
+        luck, about, sure = (
+            Verdict(nouns(one.question), nouns(one.word), tuple(map(nouns, one.sentences))) for one in self
+        )
+        ended, foreseen, hindsight, change = map(nouns, (self.ended, self.foreseen, self.hindsight, self.change))
+        return Verdicts(ended, foreseen, hindsight, change, luck, about, sure, nouns(self.worse_end))
+
 
 def verdicts_of(explanation: Explanation, name: Name, nouns: Nouns | None = None) -> Verdicts:
     """What is said first about an explained plan; ``name`` turns a name into text."""
-    say, review = nouns or Nouns(), explanation.review
-    replay = explanation.replay(name)
-    if review is None:
-        luck = Verdict(_LUCK, "Not known.", ("The plain model has no value: a state without actions can be reached.",))
-    else:
-        luck = Verdict(_LUCK, review_word(review), tuple(review_verdict(review, name)))
-    found = Verdicts(
-        _ended(replay),
-        _foreseen(review, name),
+    review, replay = explanation.review, explanation.replay(name)
+    return Verdicts(
+        ended_in_words(replay.T, replay.ended, replay.outcome),
+        foreseen_in_words(review, name),
         hindsight_in_words(explanation, replay),
         _changes(explanation, replay, name),
-        luck,
+        luck_verdict(review, name, "The plain model has no value: a state without actions can be reached."),
         _about(explanation, replay),
         _sure(explanation, name),
         " ".join(disagreeing(explanation)),
-    )
-    if nouns is None:
-        return found
-    luck, about, sure = (Verdict(say(one.question), say(one.word), tuple(map(say, one.sentences))) for one in found)
-    first = say(found.ended), say(found.foreseen), say(found.hindsight), say(found.change)
-    return Verdicts(*first, luck, about, sure, say(found.worse_end))
+    ).called(nouns or Nouns())
 
 
-def _ended(replay: Replay) -> str:
-    steps = counted(replay.T, "step")
-    if replay.ended is None or replay.outcome is None:
-        return steps
-    return f"{steps}, {replay.outcome} at step {replay.ended}"
+def ended_in_words(T: int, ended: int | None, outcome: str | None) -> str:
+    """How long an episode was, and how and when it ended, where it did.
+
+    >>> ended_in_words(10, 3, "died")
+    '10 steps, died at step 3'
+    """
+    steps = counted(T, "step")
+    return steps if ended is None or outcome is None else f"{steps}, {outcome} at step {ended}"
 
 
-def _foreseen(review: Review | None, name: Name) -> str:
+def luck_verdict(review: Review | None, name: Name, unknown: str) -> Verdict:
+    """Mistake or luck; ``unknown`` says why that is not known, where there is no review."""
+    if review is None:
+        return Verdict(_LUCK, "Not known.", (unknown,))
+    return Verdict(_LUCK, review_word(review), tuple(review_verdict(review, name)))
+
+
+def foreseen_in_words(review: Review | None, name: Name) -> str:
+    """Whether other decisions would have helped, with what could be known then."""
     then = "Knowing what could be known then:"
     if review is None:
         return f"{then} not known."
@@ -188,18 +221,31 @@ def hindsight_in_words(explanation: Explanation, replay: Replay) -> str:
         return "With hindsight: no, not within these limits."
     happened = next((one for one in replay.endings if one.name == replay.outcome), None)
     if happened is not None and happened.chance[-1] < 1 - ROUNDING:
-        left = float(happened.chance[-1])
-        if happened.side == "good":
-            return f"With hindsight: a higher expected score, but only {of_hundred(left)} of 100 replays end so well."
-        much = "a little, " if 1 - left < _LITTLE else "in part, " if 1 - left < _MUCH else "yes, "
-        end = ending(happened.name)
-        still = f"{of_hundred(left)} of 100 replays still end {end}" if left > ROUNDING else f"no replay ends {end}"
-        return f"With hindsight: {much}{still}."
-    if plan.objective is not None:
-        before, after = percent(plan.observed_value), percent(plan.value)
-        return f"With hindsight: the chance that {plan.objective.in_words} is {after} instead of {before}."
-    before, after = three_digits(plan.observed_value), three_digits(plan.value)
-    return f"With hindsight: an expected score (return) of {after} instead of {before}."
+        return left_in_words(happened.name, happened.side, float(happened.chance[-1]))
+    return worth_in_words(plan.objective, plan.observed_value, plan.value)
+
+
+def left_in_words(outcome: str, side: str, left: float) -> str:
+    """With hindsight, how many of 100 replays still end as the episode did.
+
+    >>> left_in_words("died", "bad", 0.85), left_in_words("hole", "bad", 0.28)  # doctest: +NORMALIZE_WHITESPACE
+    ('With hindsight: a little, 85 of 100 replays still end in death.',
+     'With hindsight: in part, 28 of 100 replays still end the same way (hole).')
+    """
+    if side == "good":
+        return f"With hindsight: a higher expected score, but only {of_hundred(left)} of 100 replays end so well."
+    much = "a little, " if 1 - left < _LITTLE else "in part, " if 1 - left < _MUCH else "yes, "
+    end = ending(outcome)
+    still = f"{of_hundred(left)} of 100 replays still end {end}" if left > ROUNDING else f"no replay ends {end}"
+    return f"With hindsight: {much}{still}."
+
+
+def worth_in_words(objective: Property | None, before: float, after: float) -> str:
+    """With hindsight, the chance of what is asked for, or the expected score."""
+    if objective is not None:
+        return f"With hindsight: the chance that {objective.in_words} is {percent(after)} instead of {percent(before)}."
+    now, then = three_digits(after), three_digits(before)
+    return f"With hindsight: an expected score (return) of {now} instead of {then}."
 
 
 def _changes(explanation: Explanation, replay: Replay, name: Name) -> str:
@@ -236,7 +282,7 @@ def _about(explanation: Explanation, replay: Replay) -> Verdict:
     if replay.first_change is None:
         return Verdict(question, "Yes.", ("Nothing is changed: it is this episode.",))
     share, until = about_plan(plan), replay.tied_until
-    word = "Yes." if share >= 0.5 else "Partly." if share >= 0.1 else "Hardly." if until else "No."
+    word = how_much(share) if until or share >= TIED else "No."
     nearly = "nearly " if (replay.strength[until:] > ROUNDING).any() else ""
     if until == replay.T:
         sentence = "Tied to this episode at every step."
@@ -248,6 +294,15 @@ def _about(explanation: Explanation, replay: Replay) -> Verdict:
         )
     more = f"From the first change on, {percent(share)} of it is about this episode." if share > ROUNDING else ""
     return Verdict(question, word, (sentence, more) if more else (sentence,))
+
+
+def how_much(share: float) -> str:
+    """How much of a plan is about its episode, in a word.
+
+    >>> how_much(0.59), how_much(0.25), how_much(0.02)
+    ('Yes.', 'Partly.', 'Hardly.')
+    """
+    return "Yes." if share >= 0.5 else "Partly." if share >= TIED else "Hardly."
 
 
 _SURE = {
@@ -276,17 +331,26 @@ _SURE = {
 """A word and a sentence for each verdict of a certificate."""
 
 
+def sure_verdict(certificate: str | None, changed: bool, unchecked: str = "", more: Sequence[str] = ()) -> Verdict:
+    """How sure it is, by the verdict of a certificate; ``unchecked`` says why there is none, ``more`` what else counts.
+
+    >>> sure_verdict("never worse", changed=True).word, sure_verdict(None, changed=False).word
+    ('Not sure.', 'Certain.')
+    """
+    if not changed:
+        return Verdict(_HOW_SURE, "Certain.", ("Nothing is changed, so nothing rests on an assumption.",))
+    if certificate is None:
+        return Verdict(_HOW_SURE, "Not checked.", (unchecked or "Other causal models were not considered.", *more))
+    word, said = _SURE[certificate]
+    return Verdict(_HOW_SURE, word, (said, *more))
+
+
 def _sure(explanation: Explanation, name: Name) -> Verdict:
-    plan, found = explanation.plan, explanation.certificate
-    if not explanation.changes:
-        return Verdict("How sure?", "Certain.", ("Nothing is changed, so nothing rests on an assumption.",))
-    if found is None:
-        why = explanation.uncertified or "Other causal models were not considered."
-        word, said = "Not checked.", [why]
-    else:
-        word, said = _SURE[found.verdict][0], [_SURE[found.verdict][1]]
-    if found is not None and plan.objective is None:
+    plan, found, more = explanation.plan, explanation.certificate, list[str]()
+    if found is not None and explanation.changes and plan.objective is None:
         worse = risk_of(plan).worse
         if worse > 0.005:
-            said.append(f"In {of_hundred(worse)} of 100 replays it ends with a lower score than what happened.")
-    return Verdict("How sure?", word, (*said, *learned_sentences(explanation, name)[:1]))
+            more.append(f"In {of_hundred(worse)} of 100 replays it ends with a lower score than what happened.")
+    more += learned_sentences(explanation, name)[:1]
+    verdict = None if found is None else found.verdict
+    return sure_verdict(verdict, bool(explanation.changes), explanation.uncertified or "", more)

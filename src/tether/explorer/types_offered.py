@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tether._foundation.words import percent
 from tether.conditioning.counterfactual_record import CounterfactualRecord, with_mechanism
 from tether.errors import Problem, QueryError
+from tether.explanation.verdicts import Nouns
 from tether.explorer.offered import Entry, Listed, Opening
 from tether.observation.earned import model_return
 from tether.plan.typed_record import TypedRecord
@@ -19,6 +20,8 @@ class OfTypes:
     """The types that an episode leaves possible, the likeliest first; ``cf`` answers the page about all of them."""
 
     cf: TypedRecord
+    title: str = ""
+    nouns: Nouns = field(default_factory=Nouns)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -38,7 +41,12 @@ class OfTypes:
         name = self.names[int(key)]
         lines = "cf = tether.counterfactual(types, path)", f"one = cf.by_type[{name!r}]"
         return Entry(
-            key, name, lambda: self._anew(name), Opening((), lines), title=f"As if the type were known: {name}"
+            key,
+            name,
+            lambda: self._anew(name),
+            Opening((), lines),
+            title=f"As if the type were known: {name}",
+            nouns=self.nouns,
         )
 
     def _anew(self, name: str) -> CounterfactualRecord:

@@ -65,7 +65,7 @@ BAD, GOOD, PALE = "#64506e", "#1b7f72", "#e8e8e8"
 SIZE = (5.5, 3.6)
 """Width and height of a figure in inches: a column of a journal."""
 
-TIME, TETHER, CHANGES = "time t (steps)", "length of the tether k (steps)", "actions that may change, m"
+TIME, TETHER, CHANGES = "step", "length of the tether k (steps)", "actions that may change, m"
 VALUE = "value of the initial state"
 
 SMALL = 8.0

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tether._foundation.arrays import Floats
 from tether._foundation.words import percent
-from tether.figures.style import SIZE, TIME, axes, explain_with, look, number_axis, steps_axis, styled
+from tether.figures.style import BLACK, GREY, SIZE, TIME, axes, explain_with, look, number_axis, steps_axis, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,14 +42,14 @@ def plot_types(
     >>> from tether.views.figures import plot_types
     >>> ax = plot_types({"diabetic": [0.2, 0.1, 0.6], "not diabetic": [0.8, 0.9, 0.4]})
     >>> ax.get_title("left")
-    'What the episode says of the type: most likely diabetic (60 %)'
+    'By what happened, most likely diabetic (60 %)'
     """
     with styled():
-        ax, lines = axes(ax, size), []
+        ax, lines, likeliest = axes(ax, size), [], _likeliest(shares)
         for i, (name, found) in enumerate(shares.items()):
-            shown = look(i)
+            colour, shown = BLACK if name == likeliest else GREY, look(i)
             lines += ax.plot(
-                range(len(found)), found, color=shown.colour, marker=shown.marker, linestyle=shown.line, label=name
+                range(len(found)), found, color=colour, marker=shown.marker, linestyle=shown.line, label=name
             )
         if title:
             ax.set_title(types_in_words(shares), loc="left")
@@ -61,22 +61,24 @@ def plot_types(
         if len(lines) > _AT_LINES:
             explain_with(ax, lines)
         else:
-            _name_lines(ax, shares, [line.get_color() for line in lines])
+            _name_lines(ax, shares)
     return ax
 
 
 def types_in_words(shares: Mapping[str, Floats]) -> str:
     """The finding of the figure."""
-    name, found = max(shares.items(), key=lambda one: one[1][-1])
-    return f"What the episode says of the type: most likely {name} ({percent(float(found[-1]))})"
+    name = _likeliest(shares)
+    return f"By what happened, most likely {name} ({percent(float(shares[name][-1]))})"
 
 
-def _name_lines(ax: Axes, shares: Mapping[str, Floats], colours: list[Any]) -> None:
+def _likeliest(shares: Mapping[str, Floats]) -> str:
+    return max(shares, key=lambda name: float(shares[name][-1]))
+
+
+def _name_lines(ax: Axes, shares: Mapping[str, Floats]) -> None:
     """The name of each type at the end of its line; names that would meet are moved apart."""
     last = len(next(iter(shares.values()))) - 1
     below = -1.0
-    for (name, found), colour in sorted(zip(shares.items(), colours, strict=True), key=lambda one: one[0][1][-1]):
+    for name, found in sorted(shares.items(), key=lambda one: float(one[1][-1])):
         below = max(float(found[-1]), below + _APART)
-        ax.annotate(
-            name, (last, below), (8, 0), textcoords="offset points", va="center", color=colour, annotation_clip=False
-        )
+        ax.annotate(name, (last, below), (8, 0), textcoords="offset points", va="center", annotation_clip=False)

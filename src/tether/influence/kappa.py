@@ -119,6 +119,7 @@ class Thresholds:
         sizes: Ints = np.cumsum(counts)[ks]
         return sizes
 
+    @cached_property
     def distinct(self) -> Ints:
         """The values of k at which something changes: the only ones worth planning for."""
         T = self.graph.T

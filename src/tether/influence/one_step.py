@@ -25,7 +25,7 @@ from tether.conditioning.layers import Graph, Layer
 from tether.conditioning.on_demand import stretches
 from tether.errors import Problem, QueryError
 from tether.influence import own
-from tether.influence.own import InfluenceTest, RowOfStep
+from tether.influence.own import InfluenceTest, RowOfStep, in_short
 from tether.model.form import Form, pair_states
 from tether.model.model_record import ModelRecord
 from tether.model.product import memory_of, model_itself
@@ -72,7 +72,7 @@ class Effective:
 
 
 Influence = Support | TotalVariation | Effective | InfluenceTest
-GivenInfluence = Influence | own.Influence | Flags
+GivenInfluence = Influence | own.Influence | Flags | list[Any]
 """What users may give: `make_influence` makes a test of it."""
 
 
@@ -166,7 +166,7 @@ def make_influence(influence: Any, mdp: ModelRecord | None = None) -> Influence:
         raise QueryError(Problem(f"influence={name} lacks its eps", fix=f"write {name}(0.5)"))
     if own.is_given(influence):
         return make_influence(InfluenceTest(influence), mdp)
-    message = f"influence must be 'support', tether.tv(eps) or tether.effective(eps), not {influence!r}"
+    message = f"influence must be 'support', tether.tv(eps) or tether.effective(eps), not {in_short(influence)}"
     fix = "a test of your own is a function f(p, observed, q), or a table of truth values"
     raise QueryError(Problem(message, value=influence, fix=fix))
 

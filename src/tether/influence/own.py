@@ -64,22 +64,47 @@ class Rule(Protocol):
     [-3.4, 4.2]
     """
 
-    def __call__(self, t: int, state: Any, action: Any, /) -> int | np.integer[Any]:
+    def __call__(self, t: int, state: Any, action: Any, /) -> float | np.integer[Any]:
         """Return the smallest k, from 1, that allows an action in a state at a time."""
         ...
 
+
+_LONGEST = 80
+"""How many characters of a wrong value are shown."""
 
 _FAR = 1 << 14
 """More than any horizon, as `tether.core.gather.FAR`."""
 
 
 def is_given(value: Any) -> bool:
-    """Whether a value can only be a test or a rule of one's own: a function, or a table.
+    """Whether a value can only be a test or a rule of one's own: a function, or a table as an array, tensor or list.
 
-    >>> is_given(lambda t, state, action: 1), is_given("support"), is_given(int)
-    (True, False, False)
+    A data frame is none: its rows and columns may have another order than the model's states and actions.
+
+    >>> is_given(lambda t, state, action: 1), is_given([[1, 2]]), is_given("support"), is_given(int)
+    (True, True, False, False)
     """
-    return (callable(value) and not isinstance(value, type)) or isinstance(value, np.ndarray)
+    is_array = hasattr(value, "__array__") and not hasattr(value, "columns")
+    is_table = is_array or (isinstance(value, list) and any(not isinstance(row, str) for row in value))
+    return (callable(value) or is_table) and not isinstance(value, type)
+
+
+def in_short(value: Any) -> str:
+    """A value that was given by mistake: as it is written, or its type where that is long.
+
+    >>> in_short("suport"), in_short(range(3)), in_short([0] * 99)
+    ("'suport'", 'range(0, 3)', 'a list')
+    """
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"a {type(value).__name__}"
+
+
+def _table(given: Any, what: str) -> Any:
+    """A table as an array; ``what`` says what it must be."""
+    try:
+        return np.asarray(given)
+    except ValueError:  # lists of different lengths
+        raise QueryError(f"{what}; the lists of this one have different lengths") from None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -176,9 +201,9 @@ class InfluenceTest(_Own):
 
     def __init__(self, given: Any, name: str = "", bound_to: ModelRecord | None = None) -> None:
         if not callable(given):
-            table = np.asarray(given)
+            message = "an own test of influence is a function f(p, observed, q), or a table of truth values"
+            table = _table(given, message)
             if table.dtype != bool:
-                message = "an own test of influence is a function f(p, observed, q), or a table of truth values"
                 raise QueryError(Problem(f"{message}, not {type(given).__name__} of {table.dtype}"))
             given = table.copy()
             given.flags.writeable = False
@@ -244,7 +269,7 @@ class TetherRule(_Own):
     ----------
     given : callable or array
         Whole numbers from 1 by state and action (S, A), or by time too (T, S, A), in the order of the model; or a
-        function ``f(t, state, action)``, by name, that returns one.
+        function ``f(t, state, action)``, by name, that returns one. Infinity (``math.inf``): no k allows it.
     name : str
         By which name it is shown; the function's name by default.
 
@@ -261,10 +286,13 @@ class TetherRule(_Own):
 
     def __init__(self, given: Any, name: str = "", bound_to: ModelRecord | None = None) -> None:
         if not callable(given):
-            table = np.asarray(given)
-            if table.dtype.kind not in "iu" or (table.size and table.min() < 1):
-                message = "an own rule is a function f(t, state, action), or a table of whole numbers from 1"
+            message = "an own rule is a function f(t, state, action), or a table of whole numbers from 1, or infinite"
+            table = _table(given, message)
+            if table.dtype.kind not in "iuf":
                 raise QueryError(Problem(f"{message}, not {type(given).__name__} of {table.dtype}"))
+            wrong = ~((table >= 1) & (table == np.floor(table)))
+            if wrong.any():
+                raise QueryError(Problem(f"{message}; this one has {table[wrong][0]:g}", value=table[wrong][0]))
             given = np.minimum(table, _FAR).astype(np.int16)
             given.flags.writeable = False
         for key, value in (("given", given), ("name", name), ("bound_to", bound_to)):
@@ -287,8 +315,9 @@ class TetherRule(_Own):
     def _ask(self, t: int, state: int, action: int) -> int:
         mdp = self._mdp
         answer = self.given(t, mdp.states[state % mdp.n_states], mdp.actions[action])
-        if isinstance(answer, bool | np.bool_) or not isinstance(answer, int | np.integer) or answer < 1:
-            message = f"{self}: a rule returns a whole number from 1, the smallest k, not {answer!r}"
+        is_number = isinstance(answer, int | float | np.integer | np.floating) and not isinstance(answer, bool)
+        if not is_number or not answer >= 1 or answer != np.floor(answer):
+            message = f"{self}: a rule returns a whole number from 1, the smallest k, or infinity, not {answer!r}"
             state = mdp.states[state % mdp.n_states]
             raise QueryError(Problem(message, state, time=t, value=answer, place=f"t = {t}"))
-        return min(int(answer), _FAR)
+        return int(min(answer, _FAR))

@@ -8,7 +8,16 @@ from pathlib import Path
 
 from tether._foundation.writing import written
 from tether.errors import FileError, Problem, QueryError
-from tether.io.embedded import PREFIX, about_case, case_names, open_case, path_names
+from tether.io.embedded import (
+    PREFIX,
+    TYPED,
+    about_case,
+    case_names,
+    is_typed_case,
+    open_case,
+    open_typed_case,
+    path_names,
+)
 from tether.io.files import name_of
 from tether.io.models import write_model
 from tether.io.paths import write_path
@@ -60,11 +69,13 @@ def cases() -> tuple[CaseEntry, ...]:
     >>> [case.name for case in tether.io.cases()][:4]
     ['ward', 'toy', 'twelve-states', 'grid-world']
     """
-    return tuple(case_entry(name) for name in case_names())
+    return tuple(case_entry(name) for name in (*case_names(), TYPED))
 
 
 def case_entry(name: str) -> CaseEntry:
     """One of the cases."""
+    if name == TYPED:
+        return _typed_entry()
     try:
         case, _ = open_case(f"{PREFIX}{name}")
     except QueryError as error:  # something it needs is not installed
@@ -74,6 +85,16 @@ def case_entry(name: str) -> CaseEntry:
     stories = {source: case.stories[path] for source, path in sources.items()}
     sizes = case.mdp.n_states, case.mdp.n_actions
     return CaseEntry(name, about_case(name), *sizes, paths, stories, dict(case.words), None)
+
+
+def _typed_entry() -> CaseEntry:
+    """The case of hidden types: the sizes are those of the model of each type."""
+    case, _ = open_typed_case(f"{PREFIX}{TYPED}")
+    sources, one = path_names(TYPED, case), next(iter(case.types.models.values()))
+    paths = {source: case.paths[path].T for source, path in sources.items()}
+    stories = {source: case.stories[path] for source, path in sources.items()}
+    about = "The sepsis model as two types of patients: nobody recorded who has diabetes."
+    return CaseEntry(TYPED, about, one.n_states, one.n_actions, paths, stories, {}, None)
 
 
 def write_case(name: str, folder: str | os.PathLike[str]) -> list[str]:
@@ -98,6 +119,9 @@ def write_case(name: str, folder: str | os.PathLike[str]) -> list[str]:
     ...     tether.io.write_case("sepsis", f"{folder}/sepsis")
     ['model.csv', 'path.csv', 'path-suboptimal.csv']
     """
+    if is_typed_case(name if name.startswith(PREFIX) else f"{PREFIX}{name}"):
+        message = "it has a model for each type; write them with tether.cases.hidden_diabetes().types.save(folder)"
+        raise QueryError(Problem(message, value=name))
     case, _ = open_case(name if name.startswith(PREFIX) else f"{PREFIX}{name}")
     out = Path(name_of(folder))
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from tether._foundation.markup import Displayed
 from tether.io.files import name_of
 from tether.io.models import FORMATS, format_of, write_model
 from tether.io.opening import open_model
-from tether.io.valuations import valuations
+from tether.io.valuations import valuation_class
 from tether.mdp import MDP
+from tether.model.as_stormpy import valuations
+from tether.model.form import Rewards, all_pair_states
+from tether.model.model_record import ModelRecord
 
-__all__ = ["Conversion", "EpisodeModel", "convert", "write_unfolded"]
+__all__ = ["Conversion", "EpisodeModel", "convert", "for_tools", "write_unfolded"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -118,8 +123,11 @@ class EpisodeModel(Displayed):
     file : str
     states, transitions : int
     question : str
-        The property whose value in the state labelled ``init`` is the value of the best plan. If no reward is other
-        than 0, this is the chance of what never happens: Storm has no answer about rewards that are all 0.
+        The property whose value in the state labelled ``init``, less ``shift``, is the value of the best plan. If no
+        reward is other than 0, this is the chance of what never happens: Storm has no answer about rewards that are all
+        0.
+    shift : float
+        How much rewards were raised, over a whole path: PRISM takes none below 0.
 
     Examples
     --------
@@ -135,14 +143,48 @@ class EpisodeModel(Displayed):
     states: int
     transitions: int
     question: str
+    shift: float
 
 
 def write_unfolded(mdp: MDP, file: str | os.PathLike[str], steps: int, minimise: bool) -> EpisodeModel:
     """Write an unfolded counterfactual MDP (`tether.plan.unfolded`) and say what to ask of it."""
-    means: dict[str, Any] = {"mean_rewards": True} if format_of(file) == "drn" else {}
-    write_model(mdp, file, **means)
-    best = "min" if minimise else "max"
-    question = f'R{{"reward"}}{best}=? [ C<={steps} ]'
-    if not mdp.rewards.values.any():
-        question = f"P{best}=? [ F false ]"
-    return EpisodeModel(os.fspath(file), mdp.n_states, mdp.n_transitions, question)
+    format = format_of(file)
+    lift = max(0.0, -float(mdp.rewards.values.min())) if format == "prism" else 0.0
+    means: dict[str, Any] = {"mean_rewards": True} if format == "drn" else {}
+    write_model(_raised(mdp, lift) if lift else mdp, file, **means)
+    best, name = "min" if minimise else "max", "" if format == "prism" else '{"reward"}'  # PRISM's files have no name
+    question = f"R{name}{best}=? [ C<={steps} ]" if mdp.rewards.values.any() else f"P{best}=? [ F false ]"
+    return EpisodeModel(os.fspath(file), mdp.n_states, mdp.n_transitions, question, lift * steps)
+
+
+def for_tools(unfolded: MDP, own: ModelRecord) -> MDP:
+    """An unfolded model as other tools read it: its states are values of variables, and it has its model's labels.
+
+    The variables are t, those of the model's states, uninfluenced (for the rule `assured`) and changes_left. The last
+    state, "done", follows the last step; its other values mean nothing.
+    """
+    sample, names = own.states[0], list(unfolded.states)[:-1]
+    parts = ["state"]
+    if isinstance(sample, tuple):
+        parts = list(getattr(sample, "_fields", ())) or [f"v{i}" for i in range(len(sample))]
+    own_places = [own.states.find(name[1 : 1 + len(parts)] if isinstance(sample, tuple) else name[1]) for name in names]
+    labels = {f"{name}_2" if name in ("init", "done") else name: own.labels[name].indices for name in own.labels}
+    marked = {name: np.append(np.isin(own_places, states), False) for name, states in labels.items()}
+    only_first, only_done = np.arange(unfolded.n_states) == 0, np.arange(unfolded.n_states) == len(names)
+    if len(set(map(len, names))) == 1:
+        further = ["uninfluenced", "changes_left"][1 + len(parts) - len(names[0]) :]
+        make = valuation_class(["t", *parts, *further])
+        after = (1 + max(name[0] for name in names), *names[0][1:-1], 0)
+        unfolded = unfolded.with_names(states=[make(name) for name in [*names, after]])
+    marked = {name: some for name, some in marked.items() if some.any()}
+    return unfolded.with_labels({**marked, "init": only_first, "done": only_done})
+
+
+def _raised(mdp: MDP, lift: float) -> MDP:
+    """The model with more reward at every step before "done"."""
+    form = mdp.form
+    raised = lift * ~np.isin(all_pair_states(form.pair_start), mdp.labels["done"].indices)
+    if mdp.rewards.by_entry:
+        raised = np.repeat(raised, np.diff(form.row_start))
+    rewards = Rewards(mdp.rewards.values + raised, mdp.rewards.by_entry)
+    return replace(mdp, form=replace(form, rewards=rewards))

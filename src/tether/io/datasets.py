@@ -75,6 +75,7 @@ def _recorded(dataset: Any) -> Iterator[_Recorded]:
         for i, one in enumerate(dataset.iterate_episodes()):
             ends = np.asarray(one.terminations).reshape(-1)
             name = getattr(one, "id", None)
+            name = name.item() if isinstance(name, np.generic) else name
             ended = bool(ends.size and ends[-1])
             yield _Recorded(i if name is None else name, one.observations, one.actions, one.rewards, ended)
         return
@@ -114,7 +115,7 @@ def _add(
 ) -> None:
     rewards = np.asarray(one.rewards, dtype=float).reshape(-1)
     if len(states) - len(actions) not in (0, 1) or rewards.size != len(actions):
-        message = f"episode {one.name!r}: {len(states)} observations, {len(actions)} actions and {rewards.size} rewards"
+        message = f"it has {len(states)} observations, {len(actions)} actions and {rewards.size} rewards"
         fix = "there must be as many rewards as actions, and as many observations or one more"
         raise PathError(Problem(message, episode=one.name, fix=fix))
     for t, state in enumerate(states):
@@ -136,7 +137,7 @@ def _names(one: _Recorded, what: str, values: Any) -> list[Any]:
     if array.dtype.kind == "f" and np.all(array == np.round(array)):
         array = array.astype(np.int64)
     if array.dtype.kind not in "iub":
-        message = f"episode {one.name!r}: an {what} is not discrete, but {array.dtype}"
+        message = f"an {what} is not discrete, but {array.dtype}"
         raise PathError(Problem(message, episode=one.name, fix="cut it into bins first"))
     rows = array.reshape(len(array), -1)
     return rows[:, 0].tolist() if rows.shape[1] == 1 else [tuple(row) for row in rows.tolist()]

@@ -141,8 +141,10 @@ def title_of(source: str, noun: str) -> str:
     >>> title_of("case:icu-sepsis", "patient"), title_of("case:ward-patient-4", "patient")
     ('ICU sepsis patient', 'Patient 4')
     """
-    name = find_case(source)
-    wanted = _wanted(source)[len(name) + 1 :].replace("-", " ") or next(iter(_made(name).paths))
+    name = TYPED if is_typed_case(source) else find_case(source)
+    wanted = _wanted(source)[len(name) + 1 :].replace("-", " ")
+    if not wanted and name != TYPED:
+        wanted = next(iter(_made(name).paths))
     if wanted.startswith(noun):
         return wanted.capitalize()
     text = f"{name.replace('icu', 'ICU').replace('-', ' ')} {noun}"

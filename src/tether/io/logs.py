@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tether._foundation.arrays import Ints, spans, starts
+from tether._foundation.arrays import Ints
 from tether._foundation.problems import Complaints, Source
 from tether.errors import FileError, PathError, Problem, TetherError
 from tether.io.arrowfiles import label_column, write_arrow
@@ -31,7 +31,7 @@ from tether.mdp import MDP
 from tether.model.encode import Coded, coded
 from tether.model.names import Names, names_in_use, plain
 from tether.observation.arrange import ByRow, arrange_log, arrange_sound
-from tether.observation.episodes import Episodes
+from tether.observation.episodes import Episodes, table_of_steps
 from tether.observation.path import Path
 
 __all__ = ["Sound", "log_columns", "read_episodes", "read_sound_episodes", "read_words", "write_episodes"]
@@ -296,7 +296,11 @@ def write_episodes(
     kind = kind or table_kind(file)
     if kind is None:
         raise unknown_table(file)
-    write_arrow(_table(log, file, kind), file, kind)
+
+    def column(names: Names, noun: str, codes: Ints) -> Any:
+        return _labels(names, noun, file, kind).take(pa.array(codes, mask=codes < 0))
+
+    write_arrow(table_of_steps(log, column), file, kind)
 
 
 def _check_no_timestamps(log: Any, column: str, kind: str | None) -> None:
@@ -350,40 +354,8 @@ def _meant(column: Coded, names: Names, noun: str, complaints: Complaints) -> Co
     return Coded(found, column.codes)
 
 
-def _table(log: Episodes, file: File, kind: str) -> Any:
-    """One row per step, and one for each last state that is known."""
-    last = log.next_state[log.start[1:] - 1]
-    ended = last >= 0
-    lengths = np.diff(log.start) + ended
-    first = starts(lengths)[:-1]
-    owner, t = spans(np.zeros_like(lengths), lengths)
-    final = (first + lengths - 1)[ended]
-    step = np.ones(owner.size, dtype=bool)
-    step[final] = False
-    state, action = np.empty(owner.size, dtype=np.int64), np.full(owner.size, -1, dtype=np.int64)
-    state[step], action[step] = log.state, log.action
-    state[final] = last[ended]
-    columns = {
-        "episode": _labels(log.ids, "episode", file, kind).take(pa.array(owner)),
-        "t": pa.array(t),
-        "state": _labels(log.states, "state", file, kind).take(pa.array(state)),
-        "action": _labels(log.actions, "action", file, kind).take(_or_null(action)),
-    }
-    if log.reward is not None:
-        reward = np.full(owner.size, np.nan)
-        reward[step] = log.reward
-        columns["reward"] = pa.array(reward, mask=np.isnan(reward))
-    if log.outcomes is not None and log.outcome is not None:
-        columns["outcome"] = _labels(log.outcomes, "outcome", file, kind).take(_or_null(log.outcome[owner]))
-    return pa.table(columns)
-
-
 def _labels(labels: Names, noun: str, file: File, kind: str) -> Any:
     try:
         return label_column(labels, noun, file, kind)
     except FileError as error:  # its fix is for a model
         raise FileError([replace(problem, fix="rename it") for problem in error.problems]) from None
-
-
-def _or_null(codes: Ints) -> Any:
-    return pa.array(codes, mask=codes < 0)

@@ -149,7 +149,8 @@ def _handler(format: str, *, reading: bool) -> Callable[..., Any]:
     one = FORMATS[format]
     name = one.reader if reading else one.writer
     if not name:
-        raise QueryError(f"models are read from the format {format}, but not written in it; use drn or prism")
+        fix = "a file for Storm ends in .drn, and one for PRISM in .tra"
+        raise QueryError(Problem(f"models are read from the format {format}, but not written in it", fix=fix))
     handler: Callable[..., Any] = getattr(import_module(one.module), name)
     return handler
 

@@ -10,12 +10,11 @@ from typing import Any
 
 from tether._foundation.problems import Complaints, Source
 from tether.errors import Problem, QueryError
-from tether.io.drn.drn_writer import written_values
 from tether.io.files import checked_text, file_error, name_of
 from tether.io.names_as_text import Words, find_index
 from tether.io.valuations import valuation_class
 from tether.io.values import cut_repr
-from tether.model.as_stormpy import names_for_storm
+from tether.model.as_stormpy import names_for_storm, written_values
 from tether.model.model_record import ModelRecord
 
 __all__ = ["read_scheduler", "scheduler_text"]

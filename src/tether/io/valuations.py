@@ -13,9 +13,8 @@ from keyword import iskeyword
 from typing import Any
 
 from tether._foundation.words import in_parts
-from tether.model.names import Names
 
-__all__ = ["read_valuation", "read_value", "valuation_class", "valuations", "variable_names", "write_value"]
+__all__ = ["read_valuation", "read_value", "valuation_class", "variable_names", "write_value"]
 
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
@@ -108,22 +107,3 @@ def write_value(value: Any) -> str:
     ('true', '-3')
     """
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def valuations(labels: Names, kinds: tuple[type, ...]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]] | None:
-    """Names as values of variables, if all are such, of the given kinds: the variables, and the values of each name.
-
-    Values of tuples without names are called v0, v1, …, a single one is called state.
-    """
-    if not len(labels):
-        return None
-    sample = labels[0]
-    if not isinstance(sample, tuple):
-        if any(type(label) not in kinds for label in labels):
-            return None
-        return ("state",), [(label,) for label in labels]
-    names = tuple(getattr(sample, "_fields", ())) or tuple(f"v{i}" for i in range(len(sample)))
-    for label in labels:
-        if not isinstance(label, tuple) or len(label) != len(sample) or any(type(v) not in kinds for v in label):
-            return None
-    return (names, [tuple(label) for label in labels]) if sample else None

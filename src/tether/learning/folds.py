@@ -30,6 +30,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints, summed
 from tether._foundation.checks import whole_number
+from tether._foundation.rounding import ROUNDING
 from tether.errors import QueryError
 from tether.io.names_as_text import text_of
 from tether.logs.cohort import Cohort, search
@@ -37,7 +38,9 @@ from tether.model.form import Form
 from tether.model.model_record import ModelRecord
 from tether.model.pooling import StateCounts, pooled_rows, recounted, state_counts
 from tether.model.practice import learned_counts
+from tether.model.several_types import Types
 from tether.observation.path import Observation, Path, observe
+from tether.plan.typed_record import TypedRecord
 
 __all__ = [
     "BLOCKS",
@@ -50,6 +53,7 @@ __all__ = [
     "halves",
     "rest_of",
     "unseen",
+    "unseen_types",
     "with_counts",
     "without",
 ]
@@ -211,8 +215,10 @@ def _completed(full: StateCounts, left: Floats, pooled: bool) -> Floats:
     return np.where((of_state == 0)[state] & (full.of_state > 0)[state], usual, left)
 
 
-def without(mdp: _Kind, episode: Path | Observation) -> _Kind:
+def without(mdp: _Kind, episode: Path | Observation, times: float = 1.0) -> _Kind:
     """A learned model without the counts of an episode: how far rows are pooled stays as it is, rewards too.
+
+    ``times`` is how often it counts: a part of once, in a model of a type that it may be of.
 
     Examples
     --------
@@ -227,18 +233,20 @@ def without(mdp: _Kind, episode: Path | Observation) -> _Kind:
     observed = observe(mdp, episode) if isinstance(episode, Path) else episode
     taken = _entries(mdp.form, observed)
     left = counts.transitions.astype(np.float64)
-    np.subtract.at(left, taken, 1.0)
-    if np.any(left[taken] < 0):
+    np.subtract.at(left, taken, times)
+    if np.any(left[taken] < -ROUNDING):
         raise QueryError("the episode is not one of those that the model was learned from: it has steps that were seen "
                          "less often in them")  # fmt: skip
-    found = with_counts(mdp, left)
+    found = with_counts(mdp, np.maximum(left, 0.0))
     assert found.counts is not None
     fewer = replace(found.counts, episodes=max(0, counts.episodes - 1), steps=counts.steps - observed.actions.size)
     return replace(found, counts=replace(fewer, left_out=counts.left_out + 1))
 
 
-def unseen(mdp: _Kind, episode: Path | Observation) -> _Kind:
+def unseen(mdp: _Kind, episode: Path | Observation, times: float = 1.0) -> _Kind:
     """The model that an episode is asked of: a learned one without its counts, if its steps are among them.
+
+    ``times`` is how often it counts.
 
     Examples
     --------
@@ -253,8 +261,33 @@ def unseen(mdp: _Kind, episode: Path | Observation) -> _Kind:
         return mdp
     observed = observe(mdp, episode) if isinstance(episode, Path) else episode
     left = mdp.counts.transitions.astype(np.float64)
-    np.subtract.at(left, _entries(mdp.form, observed), 1.0)
-    return mdp if np.any(left < 0) else without(mdp, observed)
+    np.subtract.at(left, _entries(mdp.form, observed), times)
+    return mdp if np.any(left < -ROUNDING) else without(mdp, observed, times)
+
+
+def unseen_types(types: Types, episode: Path) -> Types:
+    """The types that an episode is asked of: each learned one without it, as if it were of that type.
+
+    Of types that nobody recorded it counts for each with the chance that it is of it, and so much is left out.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from tether.learning.folds import unseen_types
+    >>> log = [tether.Path(["sick", "sick", end], ["wait"] * 2) for end in ("well", "well", "dead", "dead")]
+    >>> types = tether.learn_types(log, by=["robust", "robust", "frail", "frail"])
+    >>> for one in (types, unseen_types(types, log[2])):
+    ...     print(round(tether.counterfactual(one, log[2]).posterior["frail"], 2), one.episodes)
+    0.9 4
+    0.89 3
+    """
+    if types.episodes is None:
+        return types
+    models = dict(types.models)
+    for name, share in TypedRecord(types, episode).posterior.items():
+        if share > 0.0:
+            models[name] = unseen(models[name], episode, share if types.caveat else 1.0)
+    return types.with_models(models)
 
 
 def _entries(form: Form, episode: Observation) -> Ints:

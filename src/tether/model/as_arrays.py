@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -118,6 +118,9 @@ def arrow_of(form: Form, states: Names, actions: Names) -> pyarrow.Table:
 def with_new_rewards(form: Form, states: Names, actions: Names, given: Any, axes: str | None) -> Form:
     """Its rows with new rewards: an array, or a function of a state, an action and perhaps the next state."""
     pairs = Pairs(all_pair_states(form.pair_start), form.pair_action, form.row_start, form.next_state)
+    if isinstance(given, Mapping):
+        fix = "give an array, or a function: lambda state, action: rewards.get((state, action), 0.0)"
+        raise ModelError(Problem("rewards cannot be a mapping", fix=fix))
     if callable(given):
         rewards = _asked(pairs, states, actions, given)
     else:

@@ -13,11 +13,24 @@ from tether._foundation.arrays import Flags, Floats
 from tether.errors import Problem, QueryError, TetherError
 from tether.model.form import Form, Rewards
 from tether.model.model_record import ModelRecord
+from tether.model.names import Names
 
-__all__ = ["distinct_names", "label_states", "load_stormpy", "names_for_storm", "stormpy_of"]
+__all__ = [
+    "distinct_names",
+    "label_states",
+    "load_stormpy",
+    "names_for_storm",
+    "stormpy_of",
+    "valuations",
+    "written_values",
+]
 
 _NOT_IN_LABELS = re.compile(r'[\s"]')
 _NOT_IN_ACTIONS = re.compile(r"[^\w.#+-]")
+_TEXT = re.compile(r"[^\s&=!\[\]\"]([^&=\[\]\n\r]*[^\s&=\[\]])?")
+
+_TOO_LONG = 10**18
+"""A whole number with more than 18 digits is read as text."""
 
 
 def load_stormpy(what: str, instead: str = "", refuse: Callable[[Problem], TetherError] = QueryError) -> Any:
@@ -52,7 +65,34 @@ def stormpy_of(mdp: ModelRecord) -> Any:
         reward_models={"reward": _rewards(storm, form)},
     )
     made.choice_labeling = choices
+    named = _named_states(storm, mdp.states)
+    if named is not None:
+        made.state_valuations = named
     return storm.models.SparseMdp(made)
+
+
+def _named_states(storm: Any, states: Names) -> Any:
+    """The names of states as values of variables; None where Storm's files hold none, or a variable has two types."""
+    found = written_values(states)
+    if found is None or any(len(set(map(type, column))) > 1 for column in zip(*found[1], strict=True)):
+        return None
+    manager = storm.expressions.ExpressionManager()
+    kinds, variables = storm.models.ValuationDescriptionBuilder(manager), []
+    for name, column in zip(found[0], zip(*found[1], strict=True), strict=True):
+        if isinstance(column[0], bool):
+            variables.append(manager.declare_boolean_variable(name))
+            kinds.add_boolean_variable(variables[-1])
+        elif isinstance(column[0], int):
+            variables.append(manager.declare_integer_variable(name))
+            kinds.add_integer_variable(variables[-1], min(column), max(column))
+        else:
+            variables.append(manager.declare_string_variable(name))
+            kinds.add_string_variable(variables[-1])
+    values = storm.models.Valuations(kinds.build_class_description(), manager, len(states))
+    for state, row in enumerate(found[1]):
+        for variable, value in zip(variables, row, strict=True):
+            values.write_value(state, variable, value)
+    return values
 
 
 def names_for_storm(actions: Iterable[Any]) -> list[str]:
@@ -97,6 +137,40 @@ def label_states(mdp: ModelRecord) -> dict[str, list[int]]:
     initial = sets.pop("init", None) or [0]
     names = distinct_names(["init", *sets], _NOT_IN_LABELS)
     return dict(zip(names, [initial, *sets.values()], strict=True))
+
+
+def written_values(states: Names) -> tuple[tuple[str, ...], list[tuple[Any, ...]]] | None:
+    """The variables that names of states are, and their values; None for 0 … n-1, or if they were not read again."""
+    if isinstance(states[:0], range):
+        return None
+    values = valuations(states, (bool, int, str))
+    if values is None:
+        return None
+    for text in {value for row in values[1] for value in row if isinstance(value, str)}:
+        if not _TEXT.fullmatch(text) or text in ("true", "false") or re.fullmatch(r"-?[0-9]+", text):
+            return None
+    if any(abs(value) >= _TOO_LONG for row in values[1] for value in row if isinstance(value, int)):
+        return None
+    return values
+
+
+def valuations(labels: Names, kinds: tuple[type, ...]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]] | None:
+    """Names as values of variables, if all are such, of the given kinds: the variables, and the values of each name.
+
+    Values of tuples without names are called v0, v1, …, a single one is called state.
+    """
+    if not len(labels):
+        return None
+    sample = labels[0]
+    if not isinstance(sample, tuple):
+        if any(type(label) not in kinds for label in labels):
+            return None
+        return ("state",), [(label,) for label in labels]
+    names = tuple(getattr(sample, "_fields", ())) or tuple(f"v{i}" for i in range(len(sample)))
+    for label in labels:
+        if not isinstance(label, tuple) or len(label) != len(sample) or any(type(v) not in kinds for v in label):
+            return None
+    return (names, [tuple(label) for label in labels]) if sample else None
 
 
 def _with_loops(form: Form, n_actions: int) -> Form:

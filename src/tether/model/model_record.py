@@ -210,10 +210,11 @@ class ModelRecord(Tabular):
         return arrow_of(self.form, self.states, self.actions)
 
     def to_stormpy(self) -> Any:
-        """A stormpy sparse MDP of the model, with its labels and the names of its actions; its states are numbers.
+        """A stormpy sparse MDP of the model, with its labels and the names of its states and actions.
 
-        States and their actions keep their order. Rewards of transitions stay such. A state without actions is
-        absorbing, as Storm has no others. A discount and a final reward are left out.
+        States and their actions keep their order. Names of states become values of variables; where a ``.drn`` file
+        holds none, states are numbers. Rewards of transitions stay such. A state without actions is absorbing, as Storm
+        has no others. A discount and a final reward are left out.
 
         Examples
         --------

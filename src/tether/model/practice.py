@@ -17,7 +17,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints, summed
 from tether._foundation.arrow import NameColumn, Tabular
 from tether._foundation.markup import Displayed, html_table, paragraphs
-from tether._foundation.words import counted, number, percent, with_spread
+from tether._foundation.words import counted, number, percent, three_digits, with_spread
 from tether.errors import Problem, QueryError
 from tether.model.counts import Counts
 from tether.model.form import Form, all_pair_states
@@ -27,7 +27,10 @@ from tether.model.pooling import StateCounts, Values, advantages_of, pool, state
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["Advantage", "Practice", "learned_counts", "practice", "reward_differences", "shares_together"]
+__all__ = [
+    "Advantage", "Practice", "learned_counts", "practice", "reward_differences", "shares_together",
+    "strongest_in_words",
+]  # fmt: skip
 
 _SHOWN = 20
 """How many rows a notebook shows."""
@@ -360,6 +363,32 @@ def reward_differences(form: Form, counts: StateCounts, log: Counts) -> tuple[Fl
         left = rho * np.where(n > 0, chance / (rho + chance), 1.0) * log.pooling.reward_sd**2
         unsure = summed(counts.entry_pair, form.probability**2 * left, more.size)
     return more, unsure
+
+
+def strongest_in_words(mdp: ModelRecord) -> str:
+    """How strong a cause the strongest recorded variable would have been, in a sentence; empty if none is known.
+
+    It is the comparison for every strength of hidden causes: `Practice.left_out`.
+
+    Examples
+    --------
+    >>> import tether
+    >>> from collections import namedtuple
+    >>> State = namedtuple("State", ["sick", "frail"])
+    >>> def seen(frail, did, times):
+    ...     return [tether.Path([State("yes", frail), State("no", frail)], [did]) for _ in range(times)]
+    >>> log = seen("yes", "treat", 80) + seen("yes", "wait", 20) + seen("no", "treat", 20) + seen("no", "wait", 80)
+    >>> print(strongest_in_words(tether.learn(log)))  # doctest: +NORMALIZE_WHITESPACE
+    For comparison: had frail not been recorded, it would have changed the odds of an action by up to 3.93 times,
+    in 95 of 100 steps.
+    """
+    variable, strength = (None, 1.0) if mdp.counts is None else Practice(mdp, mdp.counts).strongest()
+    if variable is None:
+        return ""
+    return (
+        f"For comparison: had {variable} not been recorded, it would have changed the odds of an action by up to "
+        f"{three_digits(strength)} times, in 95 of 100 steps."
+    )
 
 
 def learned_counts(mdp: ModelRecord) -> Counts:

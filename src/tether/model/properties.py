@@ -18,6 +18,7 @@ model whose states remember it (`tether.model.product`).
 from __future__ import annotations
 
 import operator
+import re
 import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -66,6 +67,7 @@ Kind = Literal["reach", "avoid", "until", "formula"]
 Given = str | tuple[Any, ...] | StateFormula | Callable[[Any], bool]
 
 _ARGUMENTS: dict[Kind, tuple[str, ...]] = {"reach": ("goal",), "avoid": ("bad",), "until": ("hold", "goal")}
+_CALL = re.compile(r"\b(reach|avoid|until)\(([^()]*)\)")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -384,11 +386,13 @@ def parse_property(text: str) -> Property:
     <Property: until safe 'the goal'>
     >>> parse_property("key then door within 9 and avoid pit")
     <Property: P=? [ ((F ("key" & (X (F "door")))) within 9) & (G !"pit") ]>
+    >>> parse_property("reach(goal, within=8)")  # as in Python
+    <Property: reach goal within 8>
     """
     if is_formal(text):
         return property_of(parse_formal(text))
     try:
-        words = shlex.split(text)
+        words = shlex.split(_CALL.sub(lambda call: " ".join(["", call[1], *re.split("[,=]", call[2]), ""]), text))
     except ValueError:
         words = []
     parts = [list(part) for joint, part in groupby(words, lambda word: word in ("and", "&")) if not joint]

@@ -104,7 +104,7 @@ def parse_formal(text: str) -> PathTree:
     >>> parse_formal('Pmax=? [ (F<=8 "goal") & G !"died" ]')
     ('and', ('until', ('and',), ('set', 'goal'), 8), ('release', ('or',), ('not set', 'died')))
     """
-    return _Parser(text).property()
+    return _Parser(text.rstrip().removesuffix(";")).property()  # as in a file of properties
 
 
 class ReturnAsked(NamedTuple):
@@ -133,7 +133,7 @@ def parse_return(text: str) -> ReturnAsked | None:
     """
     if not re.match(r"\s*R", text):
         return None
-    found = _RETURN.fullmatch(text)
+    found = _RETURN.fullmatch(text.rstrip().removesuffix(";"))
     if found is None:
         what = "an expected reward is asked for as R=? [ C ] or R=? [ C<=8 ]: rewards until a state is reached, at one "
         what += "time, or in the long run are not taken"

@@ -12,6 +12,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether._foundation.checked_json import encode_checked
+from tether._foundation.markup import facts
 from tether._foundation.words import counted, percent
 from tether._foundation.writing import written_into
 from tether.errors import FileError, Problem, QueryError
@@ -77,9 +78,13 @@ class Types:
     ) -> None:
         if not models:
             raise QueryError("there must be at least one type: tether.Types({'a name': mdp}, prior={'a name': 1.0})")
-        for name in models:
+        if not isinstance(models, Mapping) or not isinstance(prior, Mapping):
+            raise QueryError("models and prior are mappings: tether.Types({'a name': mdp}, prior={'a name': 1.0})")
+        for name, mdp in models.items():
             if not isinstance(name, str):
                 raise QueryError(Problem(f"the name of a type must be a text, not {name!r}", value=name))
+            if not isinstance(mdp, ModelRecord):
+                raise QueryError(Problem(f"the model of type {name!r} must be a tether.MDP, not {mdp!r}", value=mdp))
         if set(models) != set(prior):
             raise QueryError(
                 f"prior must name the types {', '.join(map(repr, models))}, not {', '.join(map(repr, prior))}"
@@ -118,6 +123,8 @@ class Types:
                 if state not in share:
                     raise QueryError(Problem(f"prior says nothing of type {name!r} in state {state!r}", state))
                 share = share[state]
+            if isinstance(share, bool) or not isinstance(share, int | float | np.number):
+                raise QueryError(Problem(f"prior of type {name!r} must be a number, not {share!r}", value=share))
             found[name] = float(share)
         total = sum(found.values())
         if not (min(found.values()) >= 0 and abs(total - 1.0) <= 1e-9):  # also if one is not a number
@@ -138,9 +145,10 @@ class Types:
         changed = {
             name: mdp.with_objective(discount=discount, final_reward=final_reward) for name, mdp in self.models.items()
         }
-        return self._like(changed)
+        return self.with_models(changed)
 
-    def _like(self, models: Mapping[str, ModelRecord]) -> Self:
+    def with_models(self, models: Mapping[str, ModelRecord]) -> Self:
+        """A copy with other models of the same states and actions."""
         made = type(self).__new__(type(self))
         made.__dict__.update(self.__dict__)
         made.models = dict(models)
@@ -153,8 +161,19 @@ class Types:
     @property
     def episodes(self) -> int | None:
         """From how many episodes the models were learned; None if some were not learned."""
-        found = [mdp.counts for mdp in self.models.values()]
-        return None if None in found else sum(counts.episodes for counts in found if counts is not None)
+        found = [mdp.counts for mdp in self.models.values() if mdp.counts is not None]
+        if len(found) < len(self.models):
+            return None
+        return sum(one.episodes + one.left_out for one in found) - max(one.left_out for one in found)
+
+    @property
+    def together(self) -> ModelRecord:
+        """The model of the first type; of learned ones with the counts of all."""
+        first, found = next(iter(self.models.values())), [mdp.counts for mdp in self.models.values()]
+        if first.counts is None or None in found:
+            return replace(first, counts=None)
+        seen = np.sum([counts.transitions for counts in found if counts is not None], axis=0)
+        return replace(first, counts=replace(first.counts, transitions=seen))
 
     def rests_on(self) -> list[str]:
         """What is to be known of types that were learned from a log; empty for others."""
@@ -202,6 +221,12 @@ class Types:
             contents = {"format": TYPES_FORMAT, "types": listed, "usual": usual, "practice": practice}
             contents["caveat"] = self.caveat
             (work / LIST_OF_TYPES).write_bytes(encode_checked(contents))
+
+    def _repr_html_(self) -> str:
+        prior = "depends on the first state" if self.by_first_state else ""
+        shares = {} if prior else self.prior(None)
+        some = [(name, prior or f"{percent(shares[name])} before an episode") for name in self.models]
+        return facts([("types", counted(len(self.models), "model")), *some])
 
     def __repr__(self) -> str:
         if self.by_first_state:

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tether._foundation.arrow import as_pandas
 from tether._foundation.kinds_of_records import Shown
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 
 if TYPE_CHECKING:
     import os
 
+    import pandas
     import pyarrow
     from matplotlib.axes import Axes
 
@@ -297,6 +299,19 @@ class EpisodeQuestions(Shown, CounterfactualRecord):
 
         return rows_table(tether(self, rule, influence))
 
+    def to_pandas(self, *, rule: Rule = "definition", influence: str | Influence = "support") -> pandas.DataFrame:
+        """The table of `to_arrow` as a pandas one; pandas must be installed.
+
+        Examples
+        --------
+        >>> import tether
+        >>> toy = tether.cases.toy()
+        >>> rows = tether.counterfactual(toy.mdp, toy.path).to_pandas()
+        >>> len(rows), rows["influenced"].dtype
+        (8, dtype('bool'))
+        """
+        return as_pandas(self.to_arrow(rule=rule, influence=influence))
+
     def to_mdp(
         self,
         k: int | None = None,
@@ -344,9 +359,11 @@ class EpisodeQuestions(Shown, CounterfactualRecord):
     ) -> EpisodeModel:
         """Write `to_mdp` for Storm (``.drn``), PRISM (``.tra``) or as any other format, with the question to ask.
 
-        Its answer is the value of ``plan(k, m)``, whose defaults these are.
+        Its answer, less ``shift``, is the value of ``plan(k, m)``, whose defaults these are. Only files for PRISM have
+        a shift: PRISM takes no rewards below 0.
 
-        The written model has one step more than the episode, to the state "done", which earns the final reward.
+        The written model has one step more than the episode, to the state labelled "done", which earns the final
+        reward. Its states have the variables of the model's states, t and changes_left; it has the model's labels.
 
         Examples
         --------
@@ -354,8 +371,8 @@ class EpisodeQuestions(Shown, CounterfactualRecord):
         >>> grid = tether.cases.grid_world()
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     made = tether.counterfactual(grid.mdp, grid.path).write(f"{folder}/fall.tra", k=6, m=1)
-        >>> made.question
-        'R{"reward"}max=? [ C<=12 ]'
+        >>> made.question, made.shift
+        ('Rmax=? [ C<=12 ]', 1200.0)
         """
         from tether.io.conversion import write_unfolded
         from tether.plan.tether_record import tether
@@ -428,9 +445,12 @@ def write_plan(plan: PlanRecord, file: str | os.PathLike[str]) -> None:
 
 def _unfolded_mdp(tied: TetherRecord, k: int | None, m: int | None, *, done: bool) -> MDP:
     """The unfolded model of a question (`tether.plan.unfolded`), as an MDP that begins in its first state."""
+    from tether.io.conversion import for_tools
     from tether.mdp import MDP
     from tether.plan.unfolded import unfolded
 
     states, actions, form, final, discount = unfolded(tied, k, m, done=done)
     mdp = MDP(states, actions, form, discount=discount, final_reward=final)
+    if done:
+        return for_tools(mdp, tied.cf.mdp)
     return mdp.with_labels({"init": [states[0]]})

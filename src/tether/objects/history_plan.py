@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tether._foundation.markup import Displayed
+from tether._foundation.markup import Displayed, facts, paragraphs
+from tether._foundation.words import number
 
 if TYPE_CHECKING:
     import datetime
     import os
     import pathlib
+
+    from tether.explanation.verdicts import Nouns
 
 __all__ = ["HistoryPlan"]
 
@@ -24,8 +27,12 @@ class HistoryPlan(Displayed):
         title: str | None = None,
         date: datetime.date | None = None,
         certificate: bool = True,
+        nouns: Nouns | None = None,
+        source: str = "",
     ) -> pathlib.Path:
-        """Write the answer as one self-contained HTML file: sentences and steps; also the types, where they are hidden.
+        """Write the answer as one self-contained HTML file: verdicts and steps; also the types, where they are hidden.
+
+        ``nouns`` says what an episode and a step are called; ``source`` names the model.
 
         Examples
         --------
@@ -39,4 +46,15 @@ class HistoryPlan(Displayed):
         from tether.views.history_page import write_history
 
         asked: Any = self
-        return write_history(asked, file, title=title, date=date, certificate=certificate)
+        return write_history(asked, file, title=title, date=date, certificate=certificate, nouns=nouns, source=source)
+
+    def _repr_html_(self) -> str:
+        asked: Any = self
+        k = f"{asked.k}" if asked.k <= asked.cf.T else "no tether"
+        values = [("value", number(asked.value)), ("observed", number(asked.observed_value))]
+        rows = [("k, m", f"{k}, {asked.m}"), *values, ("gain", number(asked.gain))]
+        return paragraphs(asked.explain().verdicts(str).lines) + self._picture() + facts(rows)
+
+    def _picture(self) -> str:
+        """A drawing for a notebook, where there is one."""
+        return ""

@@ -46,7 +46,7 @@ class LimitedPlan(LimitedPlanRecord, HistoryPlan):
         >>> import tether
         >>> case = tether.cases.grid_world()
         >>> plan = tether.counterfactual(case.mdp, case.path).plan(k=8, m=6, lost=0.01)
-        >>> print(plan.explain().sentences(str)[2])
+        >>> print(plan.explain().verdicts(str).about.sentences[1])
         The plan loses touch with the episode with a chance of under 1 %.
         """
         from tether.explanation.limited_explanation import explain_limited

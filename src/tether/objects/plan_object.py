@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from tether._foundation.kinds_of_records import Shown, as_kind
-from tether._foundation.markup import facts, paragraphs, typeset
+from tether._foundation.markup import facts, paragraphs, shown_here
 from tether._foundation.words import counted
 from tether._kernels.parallel import LARGE
 from tether.conditioning.counterfactual_record import CounterfactualRecord
@@ -42,13 +42,6 @@ if TYPE_CHECKING:
     from tether.plan.saved_results import SavedPlan
 
 __all__ = ["Plan"]
-
-
-_COLOURS = (
-    "--ink:#1a1a1a;--paper:#ffffff;--soft:#595e63;--line:#d9dce0;--mid:#8a9097;--faint:#f0f1f3;--blue:#0069a6;"
-    "--orange:#b34a00;--warm:#fff3e6;--bad:#64506e;--good:#1b7f72;--pale:#e4e6e9;color:#1a1a1a;background:#ffffff"
-)
-"""The light theme of the pages, for a picture in a notebook."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -491,8 +484,5 @@ class Plan(Shown, PlanRecord):
         from tether.views.report.drawings import draw_replay
 
         explanation = self.explain(draws=0)
-        found = explanation.verdicts(str)
-        said = [f"{one.question} {one.word} {' '.join(one.sentences)}" for one in found]
         picture = draw_replay(explanation.replay(str), f"plan{id(self)}")
-        drawn = f'<div style="{_COLOURS}"><b>{typeset(picture.caption)}</b>{picture.svg}</div>'
-        return paragraphs([found.foreseen, found.hindsight, *said, found.change]) + drawn + facts(rows)
+        return paragraphs(explanation.verdicts(str).lines) + shown_here(picture.caption, picture.svg) + facts(rows)

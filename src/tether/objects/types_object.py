@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tether._foundation.markup import Displayed
+from tether._foundation.markup import Displayed, facts, shown_here
+from tether._foundation.words import percent
 from tether.influence.one_step import GivenInfluence as Influence
 from tether.influence.rules import GivenRule as Rule
 from tether.objects.counterfactual_object import CounterfactualMDP
@@ -67,6 +68,15 @@ class TypedPlan(TypedPlanRecord, HistoryPlan):
 
         return evaluate_typed_plan(self)
 
+    def _picture(self) -> str:
+        from tether.figures.output import inline_svg
+        from tether.figures.types_figure import plot_types, types_in_words
+
+        shares, size = self.cf.posterior_over_time, (7.0, 3.0)
+        caption = types_in_words(shares)
+        svg = inline_svg(plot_types(shares, size=size, title=False), f"types{id(self)}", caption)
+        return shown_here(caption, svg)
+
     def explain(self, *, certificate: bool = True) -> TypedExplanation:
         """The plan beside what happened, step by step and in sentences.
 
@@ -75,8 +85,8 @@ class TypedPlan(TypedPlanRecord, HistoryPlan):
         >>> import tether
         >>> case = tether.cases.hidden_diabetes()
         >>> cf = tether.counterfactual(case.types, case.paths["unclear"])
-        >>> print(cf.plan(m=1).explain().sentences(str)[2])
-        What happened makes not diabetic 57 % likely; before it was 80 %.
+        >>> print(cf.plan(m=1).explain().verdicts(str).about.sentences[0])
+        By what happened, the type is not diabetic with a chance of 57 %; before it was 80 %.
         """
         from tether.explanation.typed_explanation import explain_typed
 
@@ -86,6 +96,10 @@ class TypedPlan(TypedPlanRecord, HistoryPlan):
 @dataclass(frozen=True, eq=False, repr=False)
 class TypedCounterfactual(TypedRecord, Displayed):
     __doc__ = TypedRecord.__doc__
+
+    def _repr_html_(self) -> str:
+        said = [(f"type {name}", f"{percent(share)} after the episode") for name, share in self.posterior.items()]
+        return facts([("path", self.path), *said])
 
     @cached_property
     def by_type(self) -> dict[str, CounterfactualMDP]:

@@ -8,13 +8,14 @@ A log has a row for each step: (episode, t, state, action[, reward, next_state, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints
+from tether._foundation.arrays import Floats, Ints, spans, starts
+from tether._foundation.arrow import NameColumn, Tabular
 from tether._foundation.checks import columns_in_full
 from tether._foundation.markup import html_table, paragraphs
 from tether._foundation.problems import Complaints, Source, common_length
@@ -28,14 +29,17 @@ from tether.observation.ends import outcome_names
 from tether.observation.indices import observe_indices
 from tether.observation.path import Observation, Path, observe
 
-__all__ = ["Episodes"]
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["Episodes", "table_of_steps"]
 
 _SHOWN = 10
 """How many episodes a notebook shows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Episodes(Steps, Mapping[Any, Path]):
+class Episodes(Steps, Mapping[Any, Path], Tabular):
     """Observed episodes by id: a mapping from ids to paths. Build it with `from_columns` or `from_paths`.
 
     Attributes
@@ -278,6 +282,20 @@ class Episodes(Steps, Mapping[Any, Path]):
             return None
         return str(self.outcomes[int(self.outcome[place])])
 
+    def to_arrow(self) -> pyarrow.Table:
+        """One row per step, and one for each last state that is known: episode, t, state, action; reward, outcome.
+
+        `tether.learn` and `tether.io.read_episodes` take such a table, too.
+
+        Examples
+        --------
+        >>> import tether
+        >>> log = tether.cases.ward().mdp.simulate("random", 3, start="sick", n=100, rng=1)
+        >>> log.to_arrow().column_names, tether.learn(log.to_pandas()).n_states
+        (['episode', 't', 'state', 'action'], 4)
+        """
+        return table_of_steps(self, lambda names, _, codes: NameColumn(names).take(np.maximum(codes, 0), codes < 0))
+
     def __repr__(self) -> str:
         sizes = ", ".join((
             counted(len(self), "episode"),
@@ -295,6 +313,34 @@ class Episodes(Steps, Mapping[Any, Path]):
         if len(self) > _SHOWN:
             rows.append(("…", f"{len(self) - _SHOWN:,} more"))
         return paragraphs([repr(self)[1:-1]]) + html_table(("episode", "path"), rows)
+
+
+def table_of_steps(log: Episodes, column: Callable[[Names, str, Ints], Any]) -> pyarrow.Table:
+    """The table of `Episodes.to_arrow`; ``column`` makes one of names, what they are, and their codes (-1: none)."""
+    import pyarrow as pa
+
+    last = log.next_state[log.start[1:] - 1]
+    ended = last >= 0
+    lengths = np.diff(log.start) + ended
+    owner, t = spans(np.zeros_like(lengths), lengths)
+    final = (starts(lengths)[:-1] + lengths - 1)[ended]
+    step = np.ones(owner.size, dtype=bool)
+    step[final] = False
+    state, action = np.empty(owner.size, dtype=np.int64), np.full(owner.size, -1, dtype=np.int64)
+    state[step], action[step], state[final] = log.state, log.action, last[ended]
+    columns = {
+        "episode": column(log.ids, "episode", owner),
+        "t": pa.array(t),
+        "state": column(log.states, "state", state),
+        "action": column(log.actions, "action", action),
+    }
+    if log.reward is not None:
+        reward = np.full(owner.size, np.nan)
+        reward[step] = log.reward
+        columns["reward"] = pa.array(reward, mask=np.isnan(reward))
+    if log.outcomes is not None and log.outcome is not None:
+        columns["outcome"] = column(log.outcomes, "outcome", log.outcome[owner])
+    return pa.table(columns)
 
 
 def _places(known: Names, names: Names, codes: Ints) -> Ints:

@@ -11,7 +11,8 @@ probability for each action of the model (a list, an array or a tensor). It may 
 - a list, array or tensor (states,) or (T, states): names of actions if it has words, and otherwise whole numbers, the
   indices of actions in the model's order;
 - a list, array or tensor of numbers (states, actions) or (T, states, actions): probabilities;
-- a data frame or table with the columns state and action and, where wanted, t and probability;
+- a data frame or table with the columns state and action and, where wanted, t and probability; or with a column of
+  probabilities for each action, and the states in a column or as its index;
 - a series of pandas with the states as its index;
 - an object with a method ``given(path)`` that returns the policy about an observed episode, in one of these forms;
   without an episode it is asked as a function;
@@ -45,6 +46,9 @@ __all__ = ["Policy", "depends_on_time", "follows_the_record", "make_policy", "no
 
 _TOLERANCE = 1e-5
 """How far from 1 the probabilities of a policy may sum: those of a network are numbers of single precision."""
+
+_TOLERANCE_OF_HALVES = 4e-3
+"""As above, for numbers of half precision."""
 
 Policy = Callable[[int, int], list[tuple[int, float]]]
 """(time, state index) to pairs and their probabilities."""
@@ -174,10 +178,14 @@ def _predicted(policy: Any) -> Callable[[int, Any], Any]:
 
 
 def _from_frame(mdp: ModelRecord, frame: Any) -> dict[Any, dict[Any, float]]:
-    """A table with the columns state, action and perhaps t and probability, as a mapping."""
+    """A table as a mapping: one with the columns state, action and perhaps t and probability, or a wide one."""
     import pyarrow as pa
 
     table = pa.table(frame)
+    wide = {name: mdp.actions[a] for a, name in enumerate(map(str, mdp.actions)) if name in table.column_names}
+    if wide and "action" not in table.column_names:
+        indexed = pa.Table.from_pandas(frame, preserve_index=True) if hasattr(frame, "iloc") else table
+        return _from_wide(mdp, indexed, wide)
     missing = [name for name in ("state", "action") if name not in table.column_names]
     if missing:
         message = f"a policy's table needs the columns state and action; it has {', '.join(table.column_names)}"
@@ -194,6 +202,20 @@ def _from_frame(mdp: ModelRecord, frame: Any) -> dict[Any, dict[Any, float]]:
             raise QueryError(Problem(message, name, action))
         there[_as_name(mdp.actions, action)] = rows["probability"][i] if "probability" in rows else 1.0
     return answers
+
+
+def _from_wide(mdp: ModelRecord, table: Any, wide: dict[str, Any]) -> dict[Any, dict[Any, float]]:
+    """A table with a column for each action; another has the states, or its rows are those of the model, in order."""
+    others = [name for name in table.column_names if name not in wide]
+    named = ["state"] if "state" in others else others
+    states = [_as_name(mdp.states, state) for name in named[:1] for state in table[name].to_pylist()]
+    if not states or (states == list(range(mdp.n_states)) and states[-1] not in mdp.states):  # rows with numbers
+        states = list(mdp.states)
+    if len(named) > 1 or table.num_rows != len(set(states)):
+        fix = "give one more column, with a state for each row; or the columns state and action"
+        raise QueryError(Problem("a policy's table with a column for each action must say the states", fix=fix))
+    rows = table.select(list(wide)).to_pylist()
+    return {state: {wide[a]: p for a, p in row.items() if p} for state, row in zip(states, rows, strict=True)}
 
 
 def _as_name(names: Any, value: Any) -> Any:
@@ -393,6 +415,8 @@ def _plain_answer(mdp: ModelRecord, t: int, state: Any, answer: Any) -> Any:
     if not (isinstance(answer, list) or hasattr(answer, "__array__")):
         return answer
     array = _detached(answer)
+    if array.ndim == 2 and len(array) == 1:  # a batch of one
+        array = array[0]
     if array.ndim == 0 or (array.size == 1 and mdp.n_actions > 1 and not isinstance(answer, list)):
         only = array.reshape(()).item()
         is_index = only not in mdp.actions and isinstance(only, int) and 0 <= only < mdp.n_actions
@@ -401,7 +425,7 @@ def _plain_answer(mdp: ModelRecord, t: int, state: Any, answer: Any) -> Any:
         message = f"the policy's answer in state {state!r} is an array of shape {array.shape} and type {array.dtype}"
         fix = f"return an action, or {mdp.n_actions} probabilities, one for each action in the model's order"
         raise QueryError(Problem(message, state, time=t, place=f"t = {t}", fix=fix))
-    return {mdp.actions[a]: float(array[a]) for a in np.flatnonzero(array).tolist()}
+    return {mdp.actions[a]: array[a] for a in np.flatnonzero(array).tolist()}
 
 
 def _available(mdp: ModelRecord, t: int, s: int, action: Any) -> int:
@@ -424,7 +448,8 @@ def _distribution(t: int, state: Any, answers: list[tuple[int, Any]]) -> list[tu
         message = f"the policy's probabilities in state {state!r} are not numbers: {text}"
         raise QueryError(Problem(message, state, time=t, place=f"t = {t}")) from None
     total = sum(chances)
-    if not all(np.isfinite(chances)) or min(chances, default=0.0) < 0 or abs(total - 1.0) > _TOLERANCE:
+    tolerance = _TOLERANCE_OF_HALVES if any(isinstance(chance, np.float16) for _, chance in answers) else _TOLERANCE
+    if not all(np.isfinite(chances)) or min(chances, default=0.0) < 0 or abs(total - 1.0) > tolerance:
         message = f"the policy's probabilities in state {state!r} are not a distribution: "
         message += f"{', '.join(f'{chance:g}' for chance in chances)} (sum {total:g}, not 1)"
         raise QueryError(Problem(message, state, time=t, value=total, place=f"t = {t}"))
@@ -454,7 +479,7 @@ def _from_array(mdp: ModelRecord, array: Any) -> Policy:
                 return known[s]
             row = _layer(array, t, timed)[s]
             given = np.flatnonzero(row != 0)
-            answers = [(_available(mdp, t, s, mdp.actions[int(a)]), float(row[a])) for a in given]
+            answers = [(_available(mdp, t, s, mdp.actions[int(a)]), row[a]) for a in given]
             shares = _distribution(t, mdp.states[s], answers)
             if not timed:
                 known[s] = shares

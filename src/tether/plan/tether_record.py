@@ -246,7 +246,7 @@ class TetherRecord:
             columns,
             values,
             found.sizes(rows),
-            found.distinct(),
+            found.distinct,
             observed_value(self.asked),
             self.objective,
             self.minimise,
@@ -261,7 +261,7 @@ class TetherRecord:
         self, found: Thresholds, ks: Ints, ms: Ints, progress: Progress | None
     ) -> tuple[Floats, dict[str, Floats]]:
         """The best value for each of ``ks`` and ``ms``, and what is measured of its plan."""
-        distinct = found.distinct()
+        distinct = found.distinct
         wanted = np.unique(np.searchsorted(distinct, ks, side="right") - 1)
         which = np.searchsorted(distinct[wanted], ks, side="right") - 1
         values, measured = measure_backward(
@@ -272,7 +272,7 @@ class TetherRecord:
 
     def values(self, found: Thresholds, ks: Ints, ms: Ints, *, progress: Progress | None = None) -> Floats:
         """The best value for each of ``ks`` and ``ms``, in each copy of the model (`Graph.copies`)."""
-        distinct = found.distinct()
+        distinct = found.distinct
         wanted = np.unique(np.searchsorted(distinct, ks, side="right") - 1)
         solved = solve_backward(
             self.weighed(found), distinct[wanted], int(ms.max()), advisable=self.advisable, progress=progress

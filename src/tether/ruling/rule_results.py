@@ -19,6 +19,7 @@ from tether.conditioning.model_sets import EVERY_MODEL, hidden_causes_in_words
 from tether.core.replays import Practice
 from tether.explanation.reviewing import outcome_noun
 from tether.model.model_record import ModelRecord
+from tether.model.practice import strongest_in_words
 from tether.observation.path import Path
 from tether.ruling.one_rule import OneRule
 from tether.ruling.practised import practice_of
@@ -48,7 +49,7 @@ class RulePolicy(Displayed):
     """
 
     def __init__(self, mdp: ModelRecord, usual: Floats, ruled: Any) -> None:
-        self._mdp, self._ruled, self._usual = mdp, ruled, usual
+        self.mdp, self._ruled, self._usual = mdp, ruled, usual
         self._share = np.asarray(usual @ ruled).ravel()
 
     @property
@@ -59,8 +60,8 @@ class RulePolicy(Displayed):
     def __call__(self, t: int, state: Any) -> dict[Any, float]:
         """What is done in a state, whatever the time: the probability of each action."""
         del t
-        s = self._mdp.state_index(state)
-        pairs = range(int(self._mdp.form.pair_start[s]), int(self._mdp.form.pair_start[s + 1]))
+        s = self.mdp.state_index(state)
+        pairs = range(int(self.mdp.form.pair_start[s]), int(self.mdp.form.pair_start[s + 1]))
         return self._named({x: float(self._share[x]) for x in pairs})
 
     def given(self, path: Path) -> Callable[[int, Any], dict[Any, float]]:
@@ -69,14 +70,14 @@ class RulePolicy(Displayed):
         def decide(t: int, state: Any) -> dict[Any, float]:
             if t >= len(path.actions) or path.states[t] != state:
                 return self(t, state)
-            row = self._ruled[self._mdp.pair_index(state, path.actions[t])].tocoo()
+            row = self._ruled[self.mdp.pair_index(state, path.actions[t])].tocoo()
             return self._named(dict(zip(row.col.tolist(), row.data.tolist(), strict=True)))
 
         return decide
 
     def _named(self, chances: Mapping[int, float]) -> dict[Any, float]:
-        action = self._mdp.form.pair_action
-        return {self._mdp.actions[int(action[x])]: chance for x, chance in chances.items() if chance > 0}
+        action = self.mdp.form.pair_action
+        return {self.mdp.actions[int(action[x])]: chance for x, chance in chances.items() if chance > 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +269,8 @@ class EvaluatedRule(Displayed):
         """How strong hidden reasons must be to undo the gain; nothing without a gain, or if it is not known."""
         if self.gamma_star is None or self.gamma_star <= 1.0:
             return []
-        return [hidden_causes_in_words(self.gamma_star)]
+        compared = "" if np.isinf(self.gamma_star) else strongest_in_words(self.policy.mdp)
+        return [hidden_causes_in_words(self.gamma_star), *([compared] if compared else [])]
 
     def check(self) -> list[str]:
         """The gain on held-out episodes, and what this rule adds to others; nothing without any."""

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from tether._foundation.rounding import ROUNDING
 from tether._foundation.words import number, percent, shown
 from tether._foundation.writing import written
 from tether._version import __version__
@@ -14,15 +15,19 @@ from tether.explanation.history_explanation import HistoryExplanation
 from tether.explanation.limited_explanation import explain_limited
 from tether.explanation.typed_decisions import typed_decisions
 from tether.explanation.typed_explanation import explain_typed
+from tether.explanation.verdicts import Nouns
 from tether.figures.output import inline_svg
 from tether.figures.types_figure import plot_types, types_in_words
+from tether.model.model_record import ModelRecord
 from tether.plan.limited import LimitedPlanRecord
 from tether.plan.typed_plan import TypedPlanRecord
-from tether.views.pages import date_of_page, drawing, render
+from tether.views.pages import date_of_page, drawing, in_words, render
+from tether.views.report.report_sections import cannot_know
+from tether.views.report.report_steps import MANY, Cell, Fold, StepRow, StepTable
 
 __all__ = ["typed_contents", "write_history"]
 
-_SHOWN = 20
+_SHOWN = 5
 """How many single changes the page lists."""
 
 
@@ -33,32 +38,52 @@ def write_history(
     title: str | None = None,
     date: dt.date | None = None,
     certificate: bool = True,
+    nouns: Nouns | None = None,
+    source: str = "",
 ) -> Path:
-    """Write the page of a plan; see `tether.records.TypedPlan.report` and `tether.records.LimitedPlan.report`."""
-    target, day = Path(file), date_of_page(date).isoformat()
-    made = [("date", day), ("made by", f"Tether {__version__}")]
-    if isinstance(plan, TypedPlanRecord):
-        asks = "What should have been done, for somebody whose type was never recorded?"
-        contents = typed_contents(plan, certificate)
-    else:
-        asks, contents = "What should have been done, within a limit on every path?", _limited(plan, certificate)
-    settings = [*made, *contents.pop("settings")]
-    text = render("history.html", title=title or asks, date=day, settings=settings, **contents)
+    """Write the page of a plan; see `tether.records.TypedPlan.report` and `tether.records.LimitedPlan.report`.
+
+    ``source`` names the model.
+    """
+    target, day, say = Path(file), date_of_page(date), nouns or Nouns()
+    contents = typed_contents(plan, certificate, say) if isinstance(plan, TypedPlanRecord) else _limited(
+        plan, certificate, say
+    )  # fmt: skip
+    settings = [("date", day.isoformat()), ("made by", f"Tether {__version__}"), *contents.pop("settings")]
+    ended = contents["first"].ended
+    text = render(
+        "history.html",
+        title=title or f"{say.episode.capitalize()} of {ended}",
+        under=ended if title else "",
+        source=source,
+        date=in_words(day),
+        nouns=say,
+        settings=settings,
+        cannot_know=[(name, say(what)) for name, what in cannot_know(model_of(plan))],
+        **contents,
+    )
     with written(target) as partial:
         partial.write_text(text, encoding="utf-8", newline="\n")
     return target
 
 
-def typed_contents(plan: TypedPlanRecord, certificate: bool) -> dict[str, Any]:
-    """What the page for hidden types shows: sentences, the types over time, steps, single changes, what was asked."""
+def model_of(plan: TypedPlanRecord | LimitedPlanRecord) -> ModelRecord:
+    """The model, or that of the first type."""
+    return plan.vectors.models[0] if isinstance(plan, TypedPlanRecord) else plan.cf.mdp
+
+
+def typed_contents(plan: TypedPlanRecord, certificate: bool, nouns: Nouns) -> dict[str, Any]:
+    """What the page for hidden types shows: verdicts, the types over time, steps, single changes, what was asked."""
     cf = plan.cf
     explanation, shares = explain_typed(plan, certificate), cf.posterior_over_time
     caption = types_in_words(shares)
     prior = cf.types.prior(cf.path.states[0])
-    names = list(cf.types.models)
-    of_types = {f"P({name})": [percent(one.types[name]) for one in explanation.steps] for name in names}
+    last = list(cf.types.models)[-1]
+    # the shares of two types add up to 1
+    names = [last] if len(cf.types.models) == 2 else list(cf.types.models)
+    of_types = {f"{name}, as known then": [percent(one.types[name]) for one in explanation.steps] for name in names}
     return {
-        "sentences": explanation.sentences(shown),
+        **_said(explanation, nouns),
         "types": {
             "caption": caption,
             **{
@@ -67,59 +92,84 @@ def typed_contents(plan: TypedPlanRecord, certificate: bool) -> dict[str, Any]:
             },
         },
         "unseen": cf.types.own_practice is None,
-        "steps": _steps(explanation, of_types),
-        "decisions": _decisions(plan),
+        "steps": _steps(explanation, of_types, nouns),
+        "decisions": _decisions(plan, nouns),
         "settings": [
             ("types", ", ".join(f"{name} ({percent(share)} before the episode)" for name, share in prior.items())),
             _limits(plan),
-            ("best plan", "yes" if plan.exact else "not certain"),
+            *([] if plan.exact else [("best plan", "not certain: there are too many ways to act to compare all")]),
         ],
     }
 
 
-def _limited(plan: LimitedPlanRecord, certificate: bool) -> dict[str, Any]:
+def _limited(plan: LimitedPlanRecord, certificate: bool, nouns: Nouns) -> dict[str, Any]:
     """What the page of a plan with a limit on whole paths shows."""
     explanation, by_budget = explain_limited(plan, certificate), plan.budget is not None
-    left = "least of the budget left" if by_budget else "longest uninfluenced run"
+    left = "Least of the budget left" if by_budget else "Longest stretch off known ground"
     of_limit = {
-        "strength": [percent(one.strength) for one in explanation.steps],
+        f"About this {nouns.episode}": [percent(one.strength) for one in explanation.steps],
         left: [number(one.left) for one in explanation.steps],
     }
     limit = f"total distance {number(plan.budget or 0.0)}" if by_budget else f"chance {percent(plan.lost or 0.0)}"
     return {
-        "sentences": explanation.sentences(shown),
+        **_said(explanation, nouns),
         "types": None,
         "decisions": None,
-        "steps": _steps(explanation, of_limit),
+        "steps": _steps(explanation, of_limit, nouns),
         "settings": [_limits(plan), ("rule, influence", f"{plan.rule}, {plan.influence}"), ("limit", limit)],
     }
+
+
+def _said(explanation: HistoryExplanation, nouns: Nouns) -> dict[str, Any]:
+    """What is said first, and all sentences by the three questions."""
+    first = explanation.verdicts(shown, nouns)
+    said = zip(first, explanation.parts(shown), strict=True)
+    return {"first": first, "answer_in_full": [(one.question, [nouns(text) for text in some]) for one, some in said]}
 
 
 def _limits(plan: TypedPlanRecord | LimitedPlanRecord) -> tuple[str, str]:
     return "k, m", f"{plan.k if plan.k <= plan.cf.T else 'no tether'}, {plan.m}"
 
 
-def _steps(explanation: HistoryExplanation, more: dict[str, list[str]]) -> dict[str, Any]:
-    """The table of the steps; ``more`` has further columns."""
-    columns = ("t", "observed", "did", "plan most likely in", "plan does", "changed with", *more)
-    rows = []
+def _steps(explanation: HistoryExplanation, more: dict[str, list[str]], nouns: Nouns) -> StepTable:
+    """The table of the steps; ``more`` has further columns. Once it is most likely over, a line stands for the rest."""
+    rows, last = [], -1
     for i, one in enumerate(explanation.steps):
-        where, action = explanation.plans(one)
-        planned = f"{where} ({percent(one.chance)})", action, percent(one.changed)
-        rows.append((str(one.t), *explanation.happened(one), *planned, *(column[i] for column in more.values())))
-    return {"title": "What happened, and what the plan does", "columns": columns, "rows": rows}
-
-
-def _decisions(plan: TypedPlanRecord) -> dict[str, Any]:
-    found = typed_decisions(plan.cf, plan.objective, plan.minimise)
-    some = sorted((row for row in found.rows if row.gain), key=lambda row: -(row.gain or 0.0))[:_SHOWN]
-    names = list(plan.cf.possible)
-    rows = [
-        (
-            str(row.t), shown(row.action), number(row.value or 0.0), number(row.gain or 0.0),
-            *(number(row.values[name]) for name in names),
+        (state, done), (where, action) = explanation.happened(one), explanation.plans(one)
+        differs = one.planned != one.action and one.changed > 0
+        same = one.planned_state == one.state
+        there = Cell("as observed", "aside") if same else Cell(where)
+        planned = Cell(action, "strong") if differs else Cell("as done", "aside") if action == done else Cell(action)
+        if action and not done:
+            planned = Cell(action, note="if it is not over by then")
+        if action:
+            last = i
+        cells = (
+            Cell(str(one.t)),
+            Cell(state),
+            Cell(done) if done else None,
+            Cell(there.text, there.look, "" if one.chance > 1 - ROUNDING else percent(one.chance)),
+            planned if action else Cell("nothing to decide", "aside"),
+            *(Cell(column[i]) for column in more.values()),
         )
-        for row in some
-    ]  # fmt: skip
-    columns = ("t", "instead", "value", "gain", *(f"value for {name}" for name in names))
-    return {"title": "Had only one action been different: the largest gains", "columns": columns, "rows": rows}
+        rows.append(StepRow(cells, bool(action) and one.changed > 0.5))
+    over = rows[last + 1 :]
+    parts: tuple[StepRow | Fold, ...] = tuple(rows)
+    if len(over) > 1:
+        ends = f"{nouns.step.capitalize()} {last + 1} … {len(rows) - 1}: it is over, most likely also under the plan."
+        parts = (*rows[: last + 1], Fold(ends, tuple(over)))
+    head = (nouns.step, "What happened", "What was done", "Plan: likeliest state", "Plan: action there", *more)
+    return StepTable(head, parts, 0, len(rows) if len(rows) > MANY else 0)
+
+
+def _decisions(plan: TypedPlanRecord, nouns: Nouns) -> dict[str, Any]:
+    """The single changes that would have gained most."""
+    found = typed_decisions(plan.cf, plan.objective, plan.minimise)
+    some = sorted((row for row in found.rows if (row.gain or 0.0) > 0.0), key=lambda row: -(row.gain or 0.0))
+    names = list(plan.cf.possible) if len(plan.cf.possible) > 1 else []
+    rows = [
+        (str(row.t), shown(row.action), number(row.gain or 0.0), *(number(row.values[name]) for name in names))
+        for row in some[:_SHOWN]
+    ]
+    columns = (nouns.step, "instead", "with hindsight, gains", *(f"score if {name}" for name in names))
+    return {"title": "Had only one decision been different", "columns": columns, "rows": rows}

@@ -52,7 +52,7 @@ def write_rules(
         table=_said(_table(rules), say),
         picture=_overview(rules, say) if len(rules) > 1 else None,
         placebo=_placebo(rules),
-        settings=[(name, "none" if value is None else str(value)) for name, value in named.items()],
+        settings=[(name, str(value)) for name, value in named.items() if value is not None and value is not False],
     )
     with written(target) as partial:
         partial.write_text(text, encoding="utf-8", newline="\n")

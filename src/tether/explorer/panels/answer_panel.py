@@ -57,7 +57,7 @@ def sentences(asked: Asked) -> dict[str, Any]:
     parts = {
         "warning": say.disagreeing(explanation),
         "changes": say.changes(explanation, name, _LISTED) if many else [],
-        "hindsight": say.in_hindsight(explanation),
+        "hindsight": say.in_hindsight(explanation, name),
         "follows": say.what_follows(explanation),
         "episode": say.about_this_episode(explanation),
     }

@@ -54,7 +54,7 @@ def types_page(offered: OfTypes, view: View, token: str, check: Callable[[], Non
         for i, label in enumerate(property_labels(mdp))
         for word in ("reach", "avoid")
     ]
-    contents = typed_contents(plan, certificate=True)
+    contents = typed_contents(plan, True, offered.nouns)
     check()
     of_type = [
         {"name": one.name, "about": one.about, "link": f"one?e={one.key}&token={token}"} for one in offered.listed()
@@ -62,7 +62,8 @@ def types_page(offered: OfTypes, view: View, token: str, check: Callable[[], Non
     ks = [(str(one), link(k=one), one == k) for one in range(1, min(T, _LISTED) + 1)]
     return {
         **contents,
-        "title": "Would other decisions have helped, whatever the type is?",
+        "title": offered.title or f"{offered.nouns.episode.capitalize()} of {contents['first'].ended}",
+        "nouns": offered.nouns,
         "ks": [("no tether", link(k=None), k == T + 1), *ks],
         "ms": [(str(one), link(m=one), one == plan.m) for one in range(min(T, _LISTED) + 1)],
         "wanted": labels,

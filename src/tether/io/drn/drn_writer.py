@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,14 +10,12 @@ import numpy as np
 from tether._foundation.writing import written
 from tether.io.files import File
 from tether.io.plaintext import pair_rewards, spelled, target_of
-from tether.io.valuations import valuations, write_value
+from tether.io.valuations import write_value
 from tether.mdp import MDP
-from tether.model.as_stormpy import label_states, names_for_storm
+from tether.model.as_stormpy import label_states, names_for_storm, written_values
 from tether.model.names import Names
 
-__all__ = ["write_drn", "written_values"]
-
-_TEXT = re.compile(r"[^\s&=!\[\]\"]([^&=\[\]\n\r]*[^\s&=\[\]])?")
+__all__ = ["write_drn"]
 
 
 def write_drn(mdp: MDP, file: File, *, mean_rewards: bool = False) -> None:
@@ -88,19 +85,6 @@ def _comments(states: Names) -> list[str] | None:
     """Names as Storm writes values of variables; None where they are not written."""
     values = written_values(states)
     return None if values is None else [f"//[{' & '.join(map(_spelled, values[0], row))}]\n" for row in values[1]]
-
-
-def written_values(states: Names) -> tuple[tuple[str, ...], list[tuple[Any, ...]]] | None:
-    """The variables that names of states are, and their values; None for 0 … n-1, or if they were not read again."""
-    if isinstance(states[:0], range):
-        return None
-    values = valuations(states, (bool, int, str))
-    if values is None:
-        return None
-    for text in {value for row in values[1] for value in row if isinstance(value, str)}:
-        if not _TEXT.fullmatch(text) or text in ("true", "false") or re.fullmatch(r"-?[0-9]+", text):
-            return None
-    return values
 
 
 def _spelled(name: str, value: Any) -> str:

@@ -13,9 +13,9 @@ from tether._foundation.writing import written_into
 from tether.errors import FileError, Problem
 from tether.io.files import File
 from tether.io.plaintext import entry_rewards, spelled, target_of
-from tether.io.valuations import valuations, write_value
+from tether.io.valuations import write_value
 from tether.mdp import MDP
-from tether.model.as_stormpy import distinct_names, label_states
+from tether.model.as_stormpy import distinct_names, label_states, valuations
 from tether.model.form import all_pair_states
 from tether.model.model_record import ModelRecord
 

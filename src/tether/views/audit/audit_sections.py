@@ -92,7 +92,7 @@ def _cards(audit: AuditRecord) -> list[Card]:
         return [Card("Episodes", f"{summary.episodes:,}", "none answered")]
     cards = [Card("Without an answer", f"{wrong:,}", "see below")] if wrong else []
     bad, harm = summary.mistaken, summary.verdicts.get("could do harm", 0)
-    cost = f"cost {three_digits(float(bad.mean()))} each" if bad.size else "in no episode"
+    cost = f"cost {three_digits(float(bad.mean()))} each, on average" if bad.size else "in no episode"
     cards.append(Card("Foreseeable mistakes", f"{bad.size:,}", cost, "mistake"))
     if audit.question["policy"] is not None:
         worse = summary.lost.size
@@ -100,12 +100,10 @@ def _cards(audit: AuditRecord) -> list[Card]:
         cards.append(Card("Something to lose", f"{worse:,}", f"{percent(worse / answered)} of them", "loss"))
     else:
         only = summary.hindsight_only
-        cards.append(Card("Hindsight only", f"{only:,}", "a gain that nobody could know of", "hindsight"))
-        cards.append(
-            Card(
-                "Nothing to gain", f"{summary.ended - some:,}", f"{percent((summary.ended - some) / answered)} of them"
-            )
-        )
+        of_what = "no mistake that the log shows" if summary.unsure else "a gain that nobody could know of"
+        cards.append(Card("Hindsight only", f"{only:,}", of_what, "hindsight"))
+        neither = "no mistake that the log shows" if summary.unsure else "and no mistake"
+        cards.append(Card("Nothing to gain", f"{answered - bad.size - only:,}", neither))
     if summary.worse_ends:
         cards.append(Card("Return against outcome", f"{summary.worse_ends:,}", "more return, a worse end", "worse-end"))
     if is_certified(audit.question) and some:

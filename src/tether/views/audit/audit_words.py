@@ -42,7 +42,8 @@ def audit_question_in_words(question: Mapping[str, Any]) -> str:
     else:
         k = question["k"]
         tether = f"a tether of at most {counted(k, 'step')} (k = {k})" if k else "the tether that is suggested for it"
-        changes = f"changes at most {counted(question['m'], 'action')} (m = {question['m']})"
+        limited = f"; {question['advisable']}" if question.get("advisable") else ""
+        changes = f"changes at most {counted(question['m'], 'action')} (m = {question['m']}{limited})"
         answer = f"Each answer is the best plan that {changes}, with {tether}."
     goal = f"{'smallest' if question['minimise'] else 'largest'} probability that “{question['objective']}” holds"
     if question["objective"]:

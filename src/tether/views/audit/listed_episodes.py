@@ -20,6 +20,12 @@ _LISTED = 200
 _CHANGES = 3
 """How many changes of an episode are shown."""
 
+_SURE = 0.99
+"""From this probability on a mistake is listed without it."""
+
+_OF_PLANS = ("about_episode", "verdict", "least_seen")
+"""What says something of a plan only if it changes something."""
+
 
 def listed_episodes(audit: AuditRecord, links: dict[Any, str], nouns: Nouns, hide_ids: bool = False) -> dict[str, Any]:
     """The head, the rows, and what to filter them by.
@@ -73,12 +79,14 @@ def _columns(audit: AuditRecord, nouns: Nouns) -> list[tuple[str, str, str]]:
 def _cell(kind: str, field: str, row: dict[str, Any], audit: AuditRecord) -> dict[str, Any]:
     """The text of a cell, and the number to sort it by; None to sort by the text."""
     value, key = row[field], None
-    if value is None:
+    if value is None or (field in _OF_PLANS and not audit.question["policy"] and not row["changes"]):
         text = ""
     elif kind in ("number", "whole"):
         text, key = with_minus_signs(number(value)), value
     elif kind == "mistake":
-        sure = "" if value["probability"] == 1.0 else f", {percent(value['probability'], short=True)} likely"
+        sure = (
+            "" if value["probability"] >= _SURE else f" ({percent(value['probability'], short=True)} likely to be one)"
+        )
         text = _instead(value["t"], value["action"], value["best"], audit) + sure
     elif kind == "interval":
         text, key = with_minus_signs(f"{number(value)} to {number(row['credible_high'])}"), value

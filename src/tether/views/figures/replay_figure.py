@@ -129,13 +129,15 @@ def _lines(ax: Axes, replay: Replay, times: Any) -> None:
                 [one.first], [replay.value[one.first]], "o", color=VERMILLION, markersize=7, zorder=4, clip_on=False
             )
     if replay.outcome is not None and replay.ended is not None and replay.endings:
-        up = seen[replay.ended] > 0.5
+        early = replay.ended < 0.7 * replay.T or replay.ended == 0
+        at, before = float(seen[replay.ended]), float(seen[max(0, replay.ended - 1)])
         ax.annotate(
             "what happened",
-            (replay.ended, seen[replay.ended]),
-            (6.0 if replay.ended < 0.7 * replay.T else -6.0, -11.0 if up else 8.0),
+            (replay.ended, at) if early else (replay.ended - 0.5, (at + before) / 2),
+            (6.0, -11.0 if at > 0.5 else 8.0) if early else (-6.0, 0.0 if at != before else 8.0),
             textcoords="offset points",
-            ha="left" if replay.ended < 0.7 * replay.T else "right",
+            ha="left" if early else "right",
+            va="baseline" if early else "center",
             fontsize=SMALL,
             annotation_clip=False,
         )

@@ -172,8 +172,13 @@ def _line(decisions: Decisions, t: int, rows: tuple[Decision, ...], short: dict[
     best = max(others, key=lambda row: row.gain or 0.0)
     gain = best.gain or 0.0
     if gain > rounding_of(decisions.observed_value):
-        then = {True: "it could be known then that it was better", False: "nobody could know that then", None: ""}
-        known = then[decisions.could_be_known(best)]
+        then = {
+            "better": "it could be known then that it was better",
+            "not shown": "the log does not show that it was better then",
+            "not better": "nobody could know that then",
+            "": "",
+        }
+        known = then[decisions.known_then(best)]
         said = f"With hindsight, {short[best.action]} alone gains {with_minus_signs(number(gain))}"
         return f"{text}{said}{f'; {known}' if known else ''}."
     return f"{text}No other action alone would have gained anything."

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.words import counted, number, three_digits
+from tether._foundation.words import counted, number
 from tether.conditioning.model_sets import hidden_causes_in_words
 from tether.evaluation.guarantees import guarantees_by_k
 from tether.evaluation.tailoring import Tailoring
@@ -20,7 +20,7 @@ from tether.explanation.terms import beyond_the_limits, granted, question_in_wor
 from tether.explanation.verdicts import Nouns
 from tether.influence.classes import CLASSES
 from tether.model.model_record import ModelRecord
-from tether.model.practice import Practice
+from tether.model.practice import strongest_in_words
 from tether.plan.plan_record import PlanRecord
 from tether.plan.sweep import Sweep
 from tether.views.pages import drawing
@@ -249,15 +249,7 @@ def _how_strong(explanation: Explanation) -> str:
     if found.gain <= 0.0:
         return "No gain is guaranteed here even without such reasons."
     text = hidden_causes_in_words(found.gamma_star, found.practice_assumed)
-    if np.isinf(found.gamma_star) or mdp.counts is None:
-        return text
-    variable, strength = Practice(mdp, mdp.counts).strongest()
-    if variable is None:
-        return text
-    return (
-        f"{text} For comparison: had {variable} not been recorded, it would have changed them by up to "
-        f"{three_digits(strength)} times, in 95 of 100 steps."
-    )
+    return text if np.isinf(found.gamma_star) else f"{text} {strongest_in_words(mdp)}".rstrip()
 
 
 def _left_out(mdp: ModelRecord) -> str:

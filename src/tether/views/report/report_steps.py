@@ -18,12 +18,12 @@ from tether.explanation.explain import Explanation
 from tether.explanation.steps import ExplainedStep
 from tether.explanation.verdicts import Nouns
 
-__all__ = ["Cell", "Fold", "StepRow", "StepTable", "step_table"]
+__all__ = ["MANY", "Cell", "Fold", "StepRow", "StepTable", "step_table"]
 
 _SHOWN = 200
 """How many steps are listed; for longer episodes, those at which the plan changes the action most often."""
 
-_MANY = 40
+MANY = 40
 """Above this many steps the table is folded."""
 
 _SHORT = 24
@@ -91,7 +91,7 @@ def step_table(explanation: Explanation, action_name: Callable[[Any], str], noun
     befores: list[ExplainedStep | None] = [None, *steps[:-1]]
     rows = [writer.row(step, before) for before, step in zip(befores, steps, strict=True)]
     many = len(explanation.steps) - 1
-    folded = many if many > _MANY else 0
+    folded = many if many > MANY else 0
     return StepTable(writer.head, tuple(_folded(steps, rows, nouns)), len(explanation.steps) - len(steps), folded)
 
 
