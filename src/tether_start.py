@@ -16,8 +16,8 @@ __all__ = ["is_shortage", "main", "sent", "show_errors", "start_worker"]
 _kept: dict[str, Any] = {}
 """In a worker process: what the parent sent, and standard error as it was."""
 
-_SHORT = "failed to map segment", "cannot allocate memory", "Cannot allocate memory", "can't start new thread"
-"""What the system and Python say where memory runs out."""
+_SHORT = "failed to map segment", "annot allocate memory", "can't start new thread", "Failed to launch worker thread"
+"""What the system, Python and Arrow say where memory runs out."""
 
 _LEAST = 1 << 30
 """Bytes of address space that loading the libraries takes at least. With fewer some of them crash, or wait for ever."""
@@ -39,6 +39,8 @@ def main() -> None:
                 "raise the limit: ulimit -v unlimited\n"
             )
             sys.exit(2)
+        if most < float("inf"):  # Arrow's own allocator reserves 1 GB at once, which libraries loaded later then lack
+            os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
         try:
             from tether.cli import main as run
         except (ImportError, MemoryError) as error:

@@ -63,7 +63,7 @@ def test_what_was_found_in_words():
     bad = "a decision was a mistake that could be known at the time"
     assert found(mdp, left, left) == [
         f"In all of them {bad}.",
-        "Such mistakes cost 1 on average, in an episode that has any.",
+        "Such mistakes cost 1 on average, per episode that has one.",
         "With hindsight, at most 1 change would have gained something in all of them: 1 on average.",
         "No replay of these plans ends worse than what happened.",
         "In none of these 2 the plan is about its episode (10 % of it or more).",

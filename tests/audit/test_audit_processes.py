@@ -235,9 +235,16 @@ def test_processes_that_cannot_start_are_told_in_a_sentence():
     )
 
 
-@pytest.mark.parametrize("value", ["0", "-2"])
-def test_no_threads_at_all_is_refused(value):
-    call = [sys.executable, "-m", "tether", "explain", "case:toy"]
-    done = run(call, env={**os.environ, "NUMBA_NUM_THREADS": value})
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("NUMBA_NUM_THREADS", "0", "NUMBA_NUM_THREADS is 0; expected a number from 1; set it, or remove it"),
+        ("NUMBA_NUM_THREADS", "many", "NUMBA_NUM_THREADS is many; expected a number from 1; set it, or remove it"),
+        ("SOURCE_DATE_EPOCH", "now", "SOURCE_DATE_EPOCH must be a number of seconds, not 'now'"),
+    ],
+)
+def test_what_libraries_cannot_read_in_the_environment_is_refused(name, value, said):
+    """NumPy reads SOURCE_DATE_EPOCH, and numba its threads, when they are imported."""
+    done = run([sys.executable, "-m", "tether", "explain", "case:toy"], env={**os.environ, name: value})
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"tether: NUMBA_NUM_THREADS is {value}; expected a number from 1; set it, or remove it\n"
+    assert done.stderr == f"tether: {said}\n"

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from pages import undrawn
+from pyarrow import ArrowException
 
 import tether
 from tether._foundation.words import shown
@@ -251,6 +252,7 @@ def test_too_little_memory_is_a_sentence(monkeypatch):
         ImportError("bad install\n\nOriginal error was: libgfortran.so.5: failed to map segment from shared object\n"),
         OSError(12, "Cannot allocate memory"),
         RuntimeError("can't start new thread"),
+        ArrowException("Unknown error: Failed to launch worker thread: Resource temporarily unavailable"),
     ],
 )
 def test_too_little_memory_to_load_a_library_is_a_sentence(monkeypatch, error):

@@ -27,7 +27,7 @@ CALLS = {
     "certify": {CF.plan: "k m rule influence only never cost", tether.certify: "objective minimise gamma practice"},
     "robust": {
         tether.robust: "assume confidence gamma practice horizon then",
-        tether.records.Robust.plan: "k m rule objective minimise only never",
+        tether.records.Robust.plan: "k m rule objective minimise only never cost",
     },
     "sample": {CF.plan: "k m rule influence objective minimise only never cost", tether.records.Plan.sample: "n seed"},
     "report": {

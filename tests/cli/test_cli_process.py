@@ -13,6 +13,7 @@ import time
 import pytest
 
 import tether
+from tether.io import convert
 
 with contextlib.suppress(ImportError):  # where there are no such terminals, these tests are left out
     import fcntl
@@ -66,6 +67,22 @@ def test_too_little_address_space_is_said_before_a_library_crashes_in_it():
     )  # fmt: skip
     said = "tether: this process may use 300 MB of address space, and needs 1,024 MB; raise the limit: ulimit -v"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"{said} unlimited\n")
+
+
+def test_a_limit_of_address_space_leaves_room_for_all_libraries(tmp_path):
+    """Arrow's own allocator would reserve 1 GB at once: of 1.6 GB too little was left for the others, which crashed."""
+    import resource
+
+    convert(tether.cases.toy().mdp, tmp_path / "toy.csv")  # Arrow reads it
+    limit = 1600 << 20
+    env = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}
+    done = subprocess.run(
+        [sys.executable, "-c", "import tether_start; tether_start.main()", "explain", tmp_path / "toy.csv", "case:toy"],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+        env={**env, "NUMBA_NUM_THREADS": "1"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "toy" in done.stdout
 
 
 def test_ctrl_c_while_it_starts_is_no_traceback(tmp_path):

@@ -70,4 +70,5 @@ def test_everybody_can_read_the_site(browser, site, page):
         visit.accessible()
         for width in (320, 640, DESK):
             visit.width(width)
-            assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+            # once what slides in or out at another width has come to rest
+            visit.page.wait_for_function("document.documentElement.scrollWidth <= innerWidth", timeout=10_000)

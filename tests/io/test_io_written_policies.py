@@ -71,14 +71,18 @@ def test_a_plan_is_a_scheduler_of_the_model_that_is_written(tmp_path_factory, ru
     about = {"rule": rule, "minimise": minimise, "objective": None if goal is None else tether.reach(goal)}
     place, plan = tmp_path_factory.mktemp("policy"), world.cf.plan(k, m, **about)
     near = pytest.approx(plan.value, abs=1e-9, rel=1e-9)
-    for name in ("episode.drn", "episode.tra"):
-        world.cf.write(place / name, k, m, **about)
+    shifts = {name: world.cf.write(place / name, k, m, **about).shift for name in ("episode.drn", "episode.tra")}
     plan.write(place / "best.json")
     plan.write(place / "best.txt")
 
     choices, labels = drn_choices(place / "episode.drn")
-    said = {one["s"]: one["c"] for one in json.loads((place / "best.json").read_text())}
+    written = json.loads((place / "best.json").read_text())
+    said = dict(enumerate(one["c"] for one in written))
     assert list(said) == list(range(1 + max(state for state, *_ in choices)))
+    comments = re.findall(r"^//\[(.*)\]$", (place / "episode.drn").read_text(), re.MULTILINE)
+    for i, one in enumerate(written):  # states are told by their variables, or by their number
+        spelled = [f"{name}={value}" for name, value in one["s"].items()] if comments else []
+        assert " & ".join(spelled) == comments[i] if comments else one["s"] == i
 
     def of_scheduler(state):
         (choice,) = said[state]
@@ -89,12 +93,15 @@ def test_a_plan_is_a_scheduler_of_the_model_that_is_written(tmp_path_factory, ru
     assert followed(labels["init"][0], world.T + 1, of_scheduler) == near
 
     rows = tra_choices(place / "episode.tra")
-    lines = [re.fullmatch(r"\((\d+)\)=(\w+)", line) for line in (place / "best.txt").read_text().splitlines()]
-    strategy = {int(line[1]): line[2] for line in lines}
-    assert followed(0, world.T + 1, lambda state: rows[state, strategy[state]]) == near
+    values = [line.partition(":") for line in (place / "episode.sta").read_text().splitlines()[1:]]
+    chosen = dict(line.split("=") for line in (place / "best.txt").read_text().splitlines())
+    strategy = {int(state): chosen.get(value) for state, _, value in values}
+    found = followed(0, world.T + 1, lambda state: rows[state, strategy[state]])
+    assert found - shifts["episode.tra"] == near
     for model, policy in (("episode.drn", "best.json"), ("episode.tra", "best.txt")):
         read = read_model(place / model)
-        assert read.evaluate(open_policy(place / policy, read), world.T + 1).value == near
+        found = read.evaluate(open_policy(place / policy, read), world.T + 1).value
+        assert found - shifts[model] == near
 
 
 @given(world=worlds(), data=st.data())

@@ -211,22 +211,23 @@ def test_against_a_linear_programme_per_pair(assume, rule, world):
 
 
 class Permitted(Guaranteed):
-    """The same with changes that may not be advised."""
+    """The same with changes that may not be advised, or have a price."""
 
-    def __init__(self, world, kind, rule, hits, k, permits):
+    def __init__(self, world, kind, rule, hits, k, permits, price=0.0):
         super().__init__(world, kind, rule, hits, k)
-        self.permits = permits
+        self.permits, self.price = permits, price
 
     def action_value(self, t, pair, c, run):
-        if self.world.changed(t, *pair) and not self.permits(t, *pair):
+        changed = self.world.changed(t, *pair)
+        if changed and not self.permits(t, *pair):
             return -math.inf
-        return super().action_value(t, pair, c, run)
+        return super().action_value(t, pair, c, run) - changed * self.price
 
 
 @pytest.mark.parametrize("rule", RULES)
 @settings(max_examples=tries(5, 60))
 @given(world=tiny_worlds(), data=st.data())
-def test_only_and_never_against_a_linear_programme_per_pair(rule, world, data):
+def test_only_never_and_cost_against_a_linear_programme_per_pair(rule, world, data):
     world.samples = 0
     assume_(all(p > 1e-5 for row in world.nominal.values() for p in row.values()))
     assume = data.draw(st.sampled_from(["nothing", "stability"]))
@@ -236,16 +237,23 @@ def test_only_and_never_against_a_linear_programme_per_pair(rule, world, data):
     def permits(t, s, a):
         return (some in (a, (s, a)) or (some == 0 and t == 0)) == only
 
-    guaranteed, limits = tether.robust(world.cf.mdp, world.path, assume=assume), {"only" if only else "never": some}
+    price = data.draw(st.sampled_from([None, 0.5, 2.0]))
+    guaranteed = tether.robust(world.cf.mdp, world.path, assume=assume)
+    limits = {"only" if only else "never": some, "cost": price}
     table, hits = guaranteed.sweep(rule=rule, **limits), influenced(world, ("support", 0.0))
     for k in range(1, world.T + 2):
-        twin = Permitted(world, KINDS[assume], rule, hits, k, permits)
+        twin = Permitted(world, KINDS[assume], rule, hits, k, permits, price or 0.0)
         for m in range(world.T + 1):
             wanted = twin.value(0, world.path.states[0], m, 0)
             assert table.values[k - 1, m] == pytest.approx(wanted, rel=1e-7, abs=1e-7)
     k, m = data.draw(st.integers(1, world.T + 1)), data.draw(st.integers(0, world.T))
     plan = guaranteed.plan(k, m, rule=rule, **limits)
-    assert plan.value == pytest.approx(table.value(k, m), rel=1e-9, abs=1e-9)
+    if price is None:
+        assert plan.value == pytest.approx(table.value(k, m), rel=1e-9, abs=1e-9)
+    else:  # what it guarantees before the price; the worst model for both need not be that for either
+        assert plan.value == guaranteed.range(plan)[0]
+        assert plan.value >= table.value(k, m) - 1e-9
+    assert np.array_equal(plan.sweep().values, table.values)
     assert all(permits(one.t, one.state, one.action) for one in plan.changes)
 
 

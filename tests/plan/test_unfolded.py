@@ -81,6 +81,34 @@ def test_storm_finds_the_value_of_the_plan(tmp_path, rule, minimise):
         assert answer.get_value(model.initial_states[0]) == pytest.approx(wanted, abs=1e-9)
 
 
+@pytest.mark.parametrize(("rule", "further"), [("definition", ()), ("assured", ("uninfluenced",))])
+def test_states_of_a_written_episode_have_their_variables_and_labels(tmp_path, rule, further):
+    outbreak = tether.cases.epidemic()
+    mdp = outbreak.mdp.with_labels(
+        {"many": lambda s: s.I >= 2, "done": lambda s: s.I == 1, "nowhere": lambda s: s.I > s.S + 9}
+    )
+    cf = tether.counterfactual(mdp, outbreak.path)
+    for name in ("episode.drn", "episode.tra"):
+        cf.write(tmp_path / name, 6, 2, rule=rule)
+        back = tether.io.read_model(tmp_path / name)
+        *states, last = back.states
+        names = tuple(name.rstrip("_") for name in last._fields)  # S is a word of PRISM's language
+        assert names == ("t", "S", "I", "V", *further, "changes_left")
+        assert set(back.labels["done"]) == {last}
+        assert set(back.labels["init"]) == {states[0]} == {(0, *outbreak.path.states[0], *(0 for _ in further), 2)}
+        assert set(back.labels["many"]) == {s for s in states if s[2] >= 2}
+        assert set(back.labels["done_2"]) == {s for s in states if s[2] == 1}
+        assert "nowhere" not in back.labels
+        plan = cf.plan(6, 2, rule=rule)
+        plan.write(tmp_path / "best.json")
+        policy = tether.io.open_policy(tmp_path / "best.json", back)
+        for t, state, left, action in zip(
+            *(plan.to_arrow()[name].to_pylist() for name in ("t", "state", "changes_left", "action")), strict=True
+        ):
+            if action is not None and not further:
+                assert policy[t, *state.values(), left] == {action: 1.0}
+
+
 @FEWER
 @given(worlds(), st.booleans())
 def test_rewards_for_prism_are_raised_at_every_step(tmp_path_factory, world, minimise):

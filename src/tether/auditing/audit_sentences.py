@@ -132,7 +132,7 @@ def _cost(audit: AuditRecord) -> list[str]:
     if bad.size == 0:
         return []
     cost = three_digits(float(bad.mean()))
-    return [f"Such mistakes cost {cost}{'' if bad.size == 1 else ' on average, in an episode that has any'}."]
+    return [f"Such mistakes cost {cost}{'' if bad.size == 1 else ' on average, per episode that has one'}."]
 
 
 def _gains(audit: AuditRecord) -> list[str]:

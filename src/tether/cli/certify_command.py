@@ -57,7 +57,9 @@ def certify(
     """What holds for a plan or policy under every causal model.
 
     The numbers of a plan rest on one causal model, Gumbel-max. Other causal models agree with the same MODEL and PATH.
-    This command shows the worst and the best value over all of them, for the best plan within k and m, or for --policy.
+    This command shows the worst and the best value over all of those in which the luck of one step says nothing about
+    the luck of another; beside it the range if luck may be related over time, and how strong a hidden cause must be to
+    undo the gain. It asks about the best plan within k and m, or about --policy.
     """
     from tether.cli.json_output import print_json
     from tether.cli.screen import progress, put

@@ -163,7 +163,7 @@ def _translated(ctx: click.Context) -> Iterator[None]:
         how, code = (str(stop), stop.code) if isinstance(stop, EndedBySignal) else ("interrupted", 130)
         click.echo(f"\ntether: {how}{continued}", err=True)
         ctx.exit(code)
-    except (MemoryError, RuntimeError, ImportError, OSError) as error:
+    except Exception as error:
         if is_shortage(error):
             _say(_short_of_memory(ctx, error))
         elif isinstance(error, OSError):
@@ -182,11 +182,16 @@ def _short_of_memory(ctx: click.Context, error: Exception) -> str:
     return f"there is not enough memory{while_doing}{detail}" + (f"; {doing[1]}" if doing[1] else "")
 
 
-def _check_threads(value: str) -> None:
-    """Refuse a number of threads with which the compiled code cannot be loaded."""
-    if value.strip().lstrip("+-").isdigit() and int(value) < 1:
+def _check_environment() -> None:
+    """Refuse what libraries read when they are imported, and which would then be an error of theirs."""
+    value = os.environ.get("NUMBA_NUM_THREADS", "").strip()
+    if value and not (value.isdecimal() and int(value)):
         what = f"NUMBA_NUM_THREADS is {value}"
         raise QueryError(Problem(what, value=value, expectation="a number from 1", fix="set it, or remove it"))
+    if "SOURCE_DATE_EPOCH" in os.environ:
+        from tether.views.pages import date_of_page
+
+        date_of_page(None)
 
 
 def _say(sentence: str) -> None:
@@ -200,7 +205,7 @@ def _say(sentence: str) -> None:
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """All commands."""
-    _check_threads(os.environ.get("NUMBA_NUM_THREADS", ""))
+    _check_environment()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # no crash if the terminal cannot show a character

@@ -12,7 +12,7 @@ from tether.cli.options import (
     Episode,
     about_an_episode,
     as_json,
-    with_changes,
+    with_advisable,
     with_gamma,
     with_k_and_m,
     with_objective,
@@ -42,7 +42,7 @@ Examples:
 @with_k_and_m
 @about_an_episode
 @with_objective
-@with_changes
+@with_advisable
 @click.option(
     "--assume",
     type=click.Choice(["nothing", "stability", "published-stability", "published-monotonicity"]),
@@ -78,6 +78,7 @@ def robust(
     minimise: bool,
     only: tuple[str, ...],
     never: tuple[str, ...],
+    cost: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Find the plan with the best guaranteed return.
@@ -96,9 +97,9 @@ def robust(
     from tether.model.properties import value_name
     from tether.objects.robust_object import robust as guarantee
 
-    if export is not None and (only or never):
+    if export is not None and (only or never or cost):
         raise click.UsageError(
-            "--export writes a model in which every change may be advised: leave out --only, --never."
+            "--export writes a model in which every change may be advised: leave out --only, --never, --cost."
         )
     if export is not None and minimise:
         raise click.UsageError("--export writes a model for the largest guaranteed value: leave out --minimise.")
@@ -109,7 +110,7 @@ def robust(
         say("planning for the worst causal model", LIMITS)
         usual = None if practice is None else open_policy(practice, mdp)
         sure = guarantee(mdp, path, assume, confidence, gamma=gamma, practice=usual, **episode.beyond(mdp))
-        about = advising(mdp, only, never, ())
+        about = advising(mdp, only, never, cost)
         plan = sure.plan(k, m, rule=rule, objective=objective, minimise=minimise, **about)
         if export is not None:
             say(f"writing {export}")

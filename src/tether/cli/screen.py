@@ -56,7 +56,7 @@ def wrapped(message: str) -> str:
 
 
 def _fitted(screen: Console, what: Iterable[str | Text | Table], style: str = "") -> str:
-    nouns, width = spoken(), screen.width
+    nouns, width = spoken(), screen.width or 80  # COLUMNS=0 says nothing
     with screen.capture() as captured:
         for one in what:
             sentence = _glued(nouns(one)) if isinstance(one, str) else ""

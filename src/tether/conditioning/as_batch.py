@@ -73,7 +73,8 @@ def _layer(graph: Graph, t: int, nodes: Nodes, influenced: Ints) -> Reached:
     node = np.minimum(np.searchsorted(nodes.states, state), nodes.size - 1)
     there = (nodes.states[node] == state) & (nodes.offsets[node] < nodes.offsets[node + 1])
     position = nodes.offsets[node] + edits.pairs - pair_start[state]
-    is_influenced = np.isin(edits.pairs, influenced, assume_unique=True).view(np.uint8)
+    is_influenced = np.zeros(edits.pairs.size, np.uint8)
+    is_influenced[np.searchsorted(edits.pairs, influenced)] = 1  # all of them are edited
     if isinstance(edits, RowsOnDemand):
         return LayerInParts(nodes, (position, is_influenced), graph.mdp.form, edits)
     rows, row = edits.rows(), np.flatnonzero(there)

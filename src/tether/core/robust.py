@@ -2,6 +2,8 @@
 
     V_t(s, c) = max over allowed a of min over x in X of Σ_j x_j·(R(s,a,j) + γ·V_{t+1}(j, c - [a ≠ a_t]))
 
+less the price of a if it is a change and changes have a price.
+
 The numbers of a node (run, state) are side by side, one for each c. With all m changes left only the observed states
 are met, because under every model the observed pair leads to its observed outcome. So off the path the last number is
 not computed.
@@ -38,7 +40,8 @@ class Goal(NamedTuple):
     """What a step is worth, and what counts as a change.
 
     ``reward`` is by pair, or by entry of the model; ``observed`` is the observed action, ``seen`` the observed state;
-    in states marked in ``free`` no action is a change. ``steps`` is how many are left, with this one.
+    in states marked in ``free`` no action is a change. ``steps`` is how many are left, with this one. ``price`` is what
+    taking each pair costs if that is a change; empty if nothing costs.
     """
 
     reward: Floats
@@ -48,6 +51,7 @@ class Goal(NamedTuple):
     seen: int
     free: Ints
     steps: int
+    price: Floats
 
 
 class Models(NamedTuple):
@@ -125,6 +129,8 @@ def robust_nodes(
                 start, stop = row_start[x], row_start[x + 1]
                 n = stop - start
                 gain = 0.0 if goal.by_entry else goal.reward[x]
+                if change > 0 and goal.price.size > 0:
+                    gain -= goal.price[x]
                 unseen = _never_seen(elsewhere, x)
                 row = Nominal(next_state, probability, start, lower, upper, start, unseen)
                 how = limit_row(row, n, x, step, kind, limits, nothing, scratch)

@@ -103,7 +103,7 @@ class LimitedExplanation(HistoryExplanation):
         plan = self.plan
         if plan.budget is not None:
             return f" and a total distance of at most {number(plan.budget)}"
-        return f" and {counted(plan.k, 'uninfluenced step')} in a row with at most {percent(plan.lost or 0.0)}"
+        return f" and {counted(plan.k, 'step')} in a row off known ground with at most {percent(plan.lost or 0.0)}"
 
     @cached_property
     def review(self) -> Review | None:

@@ -339,10 +339,10 @@ def what_follows(explanation: Explanation) -> list[str]:
     elif explanation.changes:
         text = f"The expected return is {number(plan.value)}{_half(explanation.outlook)} instead of "
         text += f"{number(plan.observed_value)}: {_gained(plan)}."
-        if plan.paid > 0:
-            text += f" The changes cost {number(plan.paid)} on average, which is not taken from it."
     else:
         text = f"The return stays {number(plan.observed_value)}."
+    if plan.paid > 0:
+        text += f" The changes cost {number(plan.paid)} on average, which is not taken from it."
     notes = [earned] if earned and plan.objective is None else []
     if explanation.changes and plan.objective is None:
         notes.insert(0, explanation.risk.sentence)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from tether._foundation.arrays import Floats, Ints
 from tether.errors import Problem, QueryError
@@ -35,5 +35,4 @@ def make_rule(rule: Any, influence: Influence, mdp: ModelRecord | None = None) -
             f"the rule {rule!r} is made of supports and takes only influence='support'; "
             f"{influence} is a test on pairs and goes with 'definition' and 'assured'"
         )
-    checked: Rule = rule  # type: ignore[assignment]
-    return checked
+    return cast(NamedRule, rule)

@@ -13,11 +13,13 @@ from tether._foundation.markup import Displayed
 from tether.io.files import name_of
 from tether.io.models import FORMATS, format_of, write_model
 from tether.io.opening import open_model
+from tether.io.valuations import valuation_class
 from tether.mdp import MDP
 from tether.model.as_stormpy import valuations
 from tether.model.form import Rewards, all_pair_states
+from tether.model.model_record import ModelRecord
 
-__all__ = ["Conversion", "EpisodeModel", "convert", "write_unfolded"]
+__all__ = ["Conversion", "EpisodeModel", "convert", "for_tools", "write_unfolded"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -155,10 +157,33 @@ def write_unfolded(mdp: MDP, file: str | os.PathLike[str], steps: int, minimise:
     return EpisodeModel(os.fspath(file), mdp.n_states, mdp.n_transitions, question, lift * steps)
 
 
+def for_tools(unfolded: MDP, own: ModelRecord) -> MDP:
+    """An unfolded model as other tools read it: its states are values of variables, and it has its model's labels.
+
+    The variables are t, those of the model's states, uninfluenced (for the rule `assured`) and changes_left. The last
+    state, "done", follows the last step; its other values mean nothing.
+    """
+    sample, names = own.states[0], list(unfolded.states)[:-1]
+    parts = ["state"]
+    if isinstance(sample, tuple):
+        parts = list(getattr(sample, "_fields", ())) or [f"v{i}" for i in range(len(sample))]
+    own_places = [own.states.find(name[1 : 1 + len(parts)] if isinstance(sample, tuple) else name[1]) for name in names]
+    labels = {f"{name}_2" if name in ("init", "done") else name: own.labels[name].indices for name in own.labels}
+    marked = {name: np.append(np.isin(own_places, states), False) for name, states in labels.items()}
+    only_first, only_done = np.arange(unfolded.n_states) == 0, np.arange(unfolded.n_states) == len(names)
+    if len(set(map(len, names))) == 1:
+        further = ["uninfluenced", "changes_left"][1 + len(parts) - len(names[0]) :]
+        make = valuation_class(["t", *parts, *further])
+        after = (1 + max(name[0] for name in names), *names[0][1:-1], 0)
+        unfolded = unfolded.with_names(states=[make(name) for name in [*names, after]])
+    marked = {name: some for name, some in marked.items() if some.any()}
+    return unfolded.with_labels({**marked, "init": only_first, "done": only_done})
+
+
 def _raised(mdp: MDP, lift: float) -> MDP:
     """The model with more reward at every step before "done"."""
     form = mdp.form
-    raised = lift * (all_pair_states(form.pair_start) != mdp.states.find("done"))
+    raised = lift * ~np.isin(all_pair_states(form.pair_start), mdp.labels["done"].indices)
     if mdp.rewards.by_entry:
         raised = np.repeat(raised, np.diff(form.row_start))
     rewards = Rewards(mdp.rewards.values + raised, mdp.rewards.by_entry)

@@ -362,7 +362,8 @@ class EpisodeQuestions(Shown, CounterfactualRecord):
         Its answer, less ``shift``, is the value of ``plan(k, m)``, whose defaults these are. Only files for PRISM have
         a shift: PRISM takes no rewards below 0.
 
-        The written model has one step more than the episode, to the state "done", which earns the final reward.
+        The written model has one step more than the episode, to the state labelled "done", which earns the final
+        reward. Its states have the variables of the model's states, t and changes_left; it has the model's labels.
 
         Examples
         --------
@@ -444,9 +445,12 @@ def write_plan(plan: PlanRecord, file: str | os.PathLike[str]) -> None:
 
 def _unfolded_mdp(tied: TetherRecord, k: int | None, m: int | None, *, done: bool) -> MDP:
     """The unfolded model of a question (`tether.plan.unfolded`), as an MDP that begins in its first state."""
+    from tether.io.conversion import for_tools
     from tether.mdp import MDP
     from tether.plan.unfolded import unfolded
 
     states, actions, form, final, discount = unfolded(tied, k, m, done=done)
     mdp = MDP(states, actions, form, discount=discount, final_reward=final)
+    if done:
+        return for_tools(mdp, tied.cf.mdp)
     return mdp.with_labels({"init": [states[0]]})

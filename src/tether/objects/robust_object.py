@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -124,13 +124,15 @@ class Robust(RobustRecord, Displayed):
         minimise: bool = False,
         only: Any = None,
         never: Any = None,
+        cost: Any = None,
     ) -> RobustPlan:
         """The plan with the best guaranteed value within k and m.
 
         Without ``k``: the shortest tether that guarantees enough, and 1 if no tether guarantees a gain. With an
         ``objective`` (`tether.reach`, `avoid`, `until`) the guarantee is about its probability: that it is at least
         ``value``, or with ``minimise`` at most ``value``. ``only`` and ``never`` say which changes may be advised
-        (`CounterfactualMDP.tether`); a price of changes cannot be guaranteed.
+        (`CounterfactualMDP.tether`). With a price of changes, ``cost``, the plan has the best guaranteed value less
+        that price; ``value`` is what it guarantees before the price.
 
         Examples
         --------
@@ -140,7 +142,8 @@ class Robust(RobustRecord, Displayed):
         -6850.0
         """
         asked: Any = {"rule": rule, "influence": influence, "objective": objective, "minimise": minimise}
-        return RobustPlan.over(super().plan(k, m, only=only, never=never, **asked))
+        made = RobustPlan.over(super().plan(k, m, only=only, never=never, cost=cost, **asked))
+        return made if cost is None else replace(made, value=self.range(made)[0])
 
     def range(self, policy: Any, *, objective: Property | None = None) -> tuple[float, float]:
         """(worst, best) expected return of a plan, or of any policy, over the whole set.

@@ -12,7 +12,7 @@ at the finitely many sums of distances that can be left: it is kept as these ste
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -66,7 +66,7 @@ def budgeted(tied: TetherRecord, k: int, m: int, budget: Any) -> LimitedPlanReco
     stairs = made.stairs(0, start.state, m)
     number = int(stairs.at(start.memory))
     nodes = follow_limited(graph.T, start, made.decide)
-    least = min(float(key.memory) for key in nodes[-1])  # type: ignore[arg-type]
+    least = min(cast(float, key.memory) for key in nodes[-1])
     return LimitedPlanRecord(
         tied.cf, k, m, tied.rule, tied.influence, float(tied.signed(stairs.value[number])),
         float(tied.signed(model_return(graph.mdp, graph.observation))), nodes, tied.objective, tied.minimise,
@@ -164,7 +164,7 @@ class _Budget:
 
     def decide(self, t: int, key: Key) -> tuple[int, dict[int, tuple[float, Key]]]:
         """What the best plan does at a node."""
-        rest = float(key.memory)  # type: ignore[arg-type]
+        rest = cast(float, key.memory)
         if self.graph.ended is not None and self.graph.ended.mask[key.state]:
             return int(self.graph.mdp.form.pair_start[key.state]), {key.state: (1.0, key)}
         stairs = self.stairs(t, key.state, key.left)

@@ -22,13 +22,14 @@ from tether._foundation.arrays import Floats, Ints
 from tether._foundation.checks import whole_number, whole_numbers
 from tether._kernels.scratch import scratch_array
 from tether.conditioning.counterfactual_record import CounterfactualRecord
+from tether.conditioning.edited_rows import spans
 from tether.conditioning.model_sets import IN_WORDS, Assumption, ModelSet, model_set, worth_elsewhere
 from tether.core.batch import NO_RUNS, Nodes, starts
 from tether.errors import QueryError
 from tether.influence.advisable import Advisable, make_advisable
 from tether.influence.kappa import Thresholds
 from tether.influence.rules import GivenRule as Rule
-from tether.model.form import model_of
+from tether.model.form import Form, model_of
 from tether.model.properties import Property, make_property
 from tether.observation.changes import nothing_to_change
 from tether.plan.best_values import observed_value
@@ -89,7 +90,8 @@ class RobustPlanRecord(PlanRecord):
 
     def sweep(self, ks: Iterable[int] | None = None, ms: Iterable[int] | None = None) -> Sweep:
         """Guaranteed values for every k and m, or for the given ones."""
-        return self.robust.sweep(ks, ms, rule=self.rule, objective=self.objective, minimise=self.minimise)
+        about: Any = {"rule": self.rule, "objective": self.objective, "minimise": self.minimise}
+        return self.robust.swept(ks, ms, self.advisable, **about)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -162,17 +164,21 @@ class RobustRecord:
         minimise: bool = False,
         only: Any = None,
         never: Any = None,
+        cost: Any = None,
     ) -> RobustPlanRecord:
-        """The plan with the best guaranteed value within k and m; see `tether.records.Robust.plan`."""
-        about: Any = {"minimise": minimise, "only": only, "never": never}
+        """The plan with the best guaranteed value within k and m; see `tether.records.Robust.plan`.
+
+        With a price its value is less that price here.
+        """
+        about: Any = {"minimise": minimise, "only": only, "never": never, "cost": cost}
         record, objective = self.in_question(objective)
         if record is not self:
             return record.plan(k, m, rule=rule, influence=influence, objective=objective, **about)
         about["objective"] = objective
         k, m = self.limits(k, m, rule=rule, influence=influence, **about)
-        advisable = make_advisable(self.cf.mdp, only, never)
+        advisable = make_advisable(self.cf.mdp, only, never, cost)
         models, found = self._asked(rule, influence, k, objective, minimise, advisable, alone=True)
-        values, nodes, choices = _solve(models, found, k, m)
+        values, nodes, choices = _solve(models, found, k, m, advisable=advisable)
         arrays = nodes, choices, found.influenced
         value, observed = float(_signed(values[m], objective, minimise)), observed_value(models.gumbel)
         made = RobustPlanRecord(
@@ -193,8 +199,11 @@ class RobustRecord:
         minimise: bool = False,
         only: Any = None,
         never: Any = None,
+        cost: Any = None,
     ) -> Sweep:
-        r"""Guaranteed values for every k and m, or for the given ones; ``objective`` and ``minimise`` as in `plan`.
+        r"""Guaranteed values for every k and m, or for the given ones; what is asked is as in `plan`.
+
+        With ``cost``, less the price of the changes.
 
         Examples
         --------
@@ -207,17 +216,32 @@ class RobustRecord:
              8    -1.00    -1.00
         """
         record, objective = self.in_question(objective)
-        if record is not self:
-            asked: Any = {"objective": objective, "minimise": minimise, "only": only, "never": never}
-            return record.sweep(ks, ms, rule=rule, influence=influence, **asked)
+        advisable = make_advisable(record.cf.mdp, only, never, cost)
+        about: Any = {"rule": rule, "influence": influence, "objective": objective, "minimise": minimise}
+        return record.swept(ks, ms, advisable, **about)
+
+    def swept(
+        self,
+        ks: Iterable[int] | None,
+        ms: Iterable[int] | None,
+        advisable: Advisable | None,
+        *,
+        rule: Rule = "definition",
+        influence: Any = "support",
+        objective: Property | None = None,
+        minimise: bool = False,
+    ) -> Sweep:
+        """Guaranteed values for a property that is in question (`in_question`); see `sweep`."""
         T = self.cf.T
         rows = whole_numbers("ks", ks, range(1, T + 2), 1, T + 1)
         columns = whole_numbers("ms", ms, range(T + 1), 0, T)
-        advisable = make_advisable(self.cf.mdp, only, never)
         models, found = self._asked(rule, influence, int(rows.max()), objective, minimise, advisable)
         distinct = found.distinct
         which = np.searchsorted(distinct, rows, side="right") - 1
-        solved = {int(i): _solve(models, found, int(distinct[i]), int(columns.max()))[0] for i in np.unique(which)}
+        most = int(columns.max())
+        solved = {
+            int(i): _solve(models, found, int(distinct[i]), most, advisable=advisable)[0] for i in np.unique(which)
+        }
         values = _signed(np.array([solved[int(i)][columns] for i in which]), objective, minimise)
         for array in (values, rows, columns):
             array.flags.writeable = False
@@ -309,7 +333,7 @@ class RobustRecord:
 
 
 def _solve(
-    models: ModelSet, found: Thresholds, k: int, m: int, sign: float = 1.0
+    models: ModelSet, found: Thresholds, k: int, m: int, sign: float = 1.0, advisable: Advisable | None = None
 ) -> tuple[Floats, tuple[Nodes, ...], tuple[Ints, ...]]:
     """V_0(s_0, c) for c = 0 … m; the nodes planned for, and the choices. ``sign`` = -1: under the best models."""
     from tether._kernels.sets import limits_for, row_scratch_for
@@ -352,6 +376,7 @@ def _solve(
                 int(graph.observation.states[t]),
                 free,
                 T - t,
+                _prices(advisable, form, t, nodes[t]),
             ),
             models.at(t, sign, float(beyond[t])),
             tables[(t + 1) % 2],
@@ -369,6 +394,17 @@ def _solve(
         choices.append(choice)
     start = int(graph.observation.states[0])
     return tables[0][start * (m + 1) : (start + 1) * (m + 1)].copy(), nodes, tuple(reversed(choices))
+
+
+def _prices(advisable: Advisable | None, form: Form, t: int, nodes: Nodes) -> Floats:
+    """What each pair of some nodes costs if it is a change, by pair of the model; empty if nothing costs."""
+    if advisable is None or advisable.cost is None:
+        return np.empty(0)
+    states = np.unique(nodes.states).astype(np.int64)
+    pairs = spans(form.pair_start[states], form.pair_start[states + 1])[1]
+    found = np.zeros(form.pair_action.size)
+    found[pairs] = advisable.prices(t, pairs)
+    return found
 
 
 def _going(found: Thresholds, t: int, which: Ints) -> Ints:
