@@ -99,6 +99,8 @@ def test_the_embedded_patient_whose_diabetes_was_never_recorded():
     answer = json_of("explain", "case:hidden-diabetes", "-m", 2)
     assert answer["posterior"] == {"not diabetic": 0.0, "diabetic": 1.0}
     assert answer["value"] == pytest.approx(-3981.75, abs=0.01)
+    assert answer["verdict"] == "never worse"
+    assert answer["prior_intervals"] == {"not diabetic": [0.0, 1.0], "diabetic": [0.0, 1.0]}
     said = words("explain", "case:hidden-diabetes-unclear")
     assert "the type is not diabetic with a chance of 57 %" in said
     for words_given, why in (

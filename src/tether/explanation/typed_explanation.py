@@ -205,7 +205,8 @@ def typed_data(explanation: TypedExplanation) -> dict[str, Any]:
         "values": plan.values,
         "prior": cf.types.prior(cf.path.states[0]),
         "posterior": cf.posterior,
-        "prior_interval": plan.prior_interval,
+        "prior_intervals": {name: list(ends) for name, ends in plan.prior_intervals.items()},
+        "verdict": None if explanation.certificate is None else explanation.certificate.verdict,
         "certificate": explanation.certificate,
         "steps": explanation.steps,
     }
