@@ -109,7 +109,7 @@ format: $(VENV)/installed-dev
 	@$(RUN) -m ruff format .
 
 clean:
-	rm -rf $(VENV) $(VENV)-oldest $(VENV)-newest .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage build dist site tether-demo tether-reproduction
+	rm -rf $(VENV) $(VENV)-oldest $(VENV)-newest $(VENV)-storm .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage build dist site tether-demo tether-reproduction
 
 # The newest pip resolves the dependencies in half the time of the pip that comes with older Pythons.
 $(RUN):

@@ -26,7 +26,7 @@ def placebo():
 @pytest.mark.parametrize("size", SIZES)
 def test_a_placebo_shows_no_effect_in_most_logs_and_next_to_none_in_the_others(size, real, placebo):
     claims, rho = placebo[size]
-    assert np.mean(rho == 0) >= 0.85  # a test at 5 %; half is what is asked for
+    assert np.mean(rho == 0) >= 0.9  # a test at 1 %; half is what is asked for
     assert claims.claimed <= 0.25 * real[size].claimed
 
 

@@ -109,6 +109,17 @@ def test_states_of_a_written_episode_have_their_variables_and_labels(tmp_path, r
                 assert policy[t, *state.values(), left] == {action: 1.0}
 
 
+def test_states_of_several_kinds_are_written_as_numbers(tmp_path):
+    """Nothing is said of them that could be said of another state."""
+    names = [(1,), (1, 2), "x"]
+    mdp = tether.MDP.from_arrays(np.full((3, 2, 3), 1 / 3), np.ones((3, 2)), states=names, actions=["a", "b"])
+    cf = tether.counterfactual(mdp.with_labels({"one": [(1,)]}), tether.Path([(1,), (1, 2)], ["a"]))
+    made = cf.write(tmp_path / "episode.drn", 1, 1)
+    back = tether.io.read_model(made.file)
+    assert list(back.states) == list(range(made.states))
+    assert set(back.labels) == {"init", "done"}
+
+
 @FEWER
 @given(worlds(), st.booleans())
 def test_rewards_for_prism_are_raised_at_every_step(tmp_path_factory, world, minimise):

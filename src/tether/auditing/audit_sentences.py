@@ -18,7 +18,7 @@ from tether.plan.limits import ABOUT
 if TYPE_CHECKING:
     from tether.auditing.audit_record import AuditRecord
 
-__all__ = ["Said", "audit_in_parts", "audit_sentences"]
+__all__ = ["Said", "audit_in_parts", "audit_sentences", "taken_as_right"]
 
 _REASONS = 3
 """For how many episodes without an answer the sentences say why."""
@@ -114,7 +114,8 @@ def _mistakes(audit: AuditRecord) -> str:
     """In how many episodes a decision was a mistake that could be known at the time."""
     summary = audit.summary
     answered, bad = summary.answered, summary.mistaken
-    others = "no decision can be called a mistake" if summary.unsure else "every decision was the model's best"
+    learned = audit.mdp.counts is not None
+    others = "no decision can be called a mistake" if learned else "every decision was the model's best"
     if bad.size == 0:
         where = "In it" if answered == 1 else "In all of them"
         return f"{where} {others} at the time."
@@ -208,13 +209,21 @@ def _certain(audit: AuditRecord) -> list[str]:
     holds, harm = summary.verdicts.get("holds", 0), summary.verdicts.get("could do harm", 0)
     assumed = is_practice_assumed(audit.mdp, None)
     hidden = survived_in_words(audit.summary.held, audit.question["gamma"], assumed)
+    right = taken_as_right(audit)
     if np.isfinite(audit.summary.held).any():
         hidden += [sentence] if (sentence := strongest_in_words(audit.mdp)) else []
     if gained == 1:
-        return [f"The expected gain {'holds' if holds else 'does not hold'} under {EVERY_MODEL}.", *hidden]
+        return [f"The expected gain {'holds' if holds else 'does not hold'} under {EVERY_MODEL}{right}.", *hidden]
     some = "none" if holds == 0 else "all" if holds == gained else f"{holds:,}"
-    text = f"In {some} of these {gained:,} the expected gain holds under {EVERY_MODEL}."
+    text = f"In {some} of these {gained:,} the expected gain holds under {EVERY_MODEL}{right}."
     return [f"{text} In {harm:,} there could be a loss under another one." if harm else text, *hidden]
+
+
+def taken_as_right(audit: AuditRecord) -> str:
+    """That a certificate takes learned probabilities as right, as the end of a sentence; empty if none were learned."""
+    counts = audit.mdp.counts
+    seen = 0 if counts is None else int(counts.transitions.sum())
+    return f"; this takes the probabilities learned from {counted(seen, 'observed step')} as right" if seen else ""
 
 
 def survived_in_words(strengths: Floats, gamma: float | None, assumed: bool) -> list[str]:

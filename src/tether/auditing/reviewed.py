@@ -143,7 +143,9 @@ def _standard(asked: PreparedQuestion) -> Standard:
 
 def longest_of(asked: PreparedQuestion) -> int:
     """Over how many steps an episode is judged that ended early: those of the longest of the log, or of the model."""
-    return asked.question.horizon or max(asked.question.longest, asked.mdp.horizon or 0)
+    counts = asked.mdp.counts
+    longest = max(asked.question.longest, 0 if counts is None else counts.longest)
+    return asked.question.horizon or max(longest, asked.mdp.horizon or 0)
 
 
 def _can_be_judged(asked: PreparedQuestion, standard: Standard, cohort: Cohort, place: int) -> bool:

@@ -243,16 +243,18 @@ def _key(earned: float, side: Any, width: float) -> int:
 
 
 @kernel
-def find_node(layers: Layers, k: int, state: int, earned: float, side: Any, width: float) -> Any:
+def find_node(
+    table: Ints, states: Ints, earned_of: Floats, k: int, state: int, earned: float, side: Any, width: float
+) -> Any:
     """Where a node is in the table of time k, or the free place where it belongs."""
-    table = layers.table[k]
+    # what is called often takes arrays: each read of a field of a tuple counts references
     key = _key(earned, side, width)
-    mask = np.uint64(table.size - 1)
+    mask = np.uint64(table.shape[1] - 1)
     mixed = (np.uint64(state) + np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xD6E8FEB86659FD93)
     at = (mixed >> np.uint64(24)) & mask
-    while table[at] != EMPTY:
-        node = table[at]
-        if layers.state[node] == state and _key(layers.earned[node], side, width) == key:
+    while table[k, at] != EMPTY:
+        node = table[k, at]
+        if states[node] == state and _key(earned_of[node], side, width) == key:
             break
         at = (at + np.uint64(1)) & mask
     return np.int64(at)
@@ -280,9 +282,7 @@ def take(model: Model, practice: Practice, s: int, recorded: int, pairs: Ints, c
 
 @kernel
 def know(model: Model, s: int, observed: int, outcome: int, rows: Rows) -> None:
-    """Compute the counterfactual rows of a state's pairs, unless they are known; the weights must be set."""
-    if rows.known[s] == rows.clock[0]:
-        return
+    """Compute the counterfactual rows of a state's pairs; the weights must be set."""
     rows.known[s] = rows.clock[0]
     is_certain = observed >= 0 and model.row_start[observed + 1] - model.row_start[observed] == 1
     for x in range(model.pair_start[s], model.pair_start[s + 1]):
@@ -348,21 +348,21 @@ def _tail(n: int, q: Floats, value: Floats, level: float, sign: int, order: Ints
 
 
 @kernel
-def is_over(model: Model, worth: Worth, s: int) -> bool:
+def is_over(pair_start: Ints, rest: Floats, s: int) -> bool:
     """Whether nothing happens any more in a state: it is at rest, or has no action."""
-    return not np.isnan(worth.rest[s]) or model.pair_start[s] == model.pair_start[s + 1]
+    return not np.isnan(rest[s]) or pair_start[s] == pair_start[s + 1]
 
 
 @kernel
-def at_end(worth: Worth, s: int, t: int, horizon: int) -> Any:
-    """What is still earned in a state at time t in which nothing happens any more, or at the horizon."""
-    steps, value = horizon - t, worth.final[s]
-    if np.isnan(worth.rest[s]):
+def at_end(final: Floats, rest: Floats, discount: float, s: int, steps: int) -> Any:
+    """What is still earned in so many steps in a state in which nothing happens any more, or at the horizon."""
+    value = final[s]
+    if np.isnan(rest[s]):
         return value
-    if worth.discount == 1.0:
-        return value + steps * worth.rest[s]
-    weight = worth.discount**steps
-    return weight * value + worth.rest[s] * (1.0 - weight) / (1.0 - worth.discount)
+    if discount == 1.0:
+        return value + steps * rest[s]
+    weight = discount**steps
+    return weight * value + rest[s] * (1.0 - weight) / (1.0 - discount)
 
 
 @kernel
@@ -371,6 +371,8 @@ def _replay_batch(
     layers: Layers, values: Floats, rows: Rows, pairs: Ints, chances: Floats, after: Floats, found: Floats,
 ) -> None:  # fmt: skip
     begin, states, earned, table, room = layers
+    row_start, next_state, pair_start = model.row_start, model.next_state, model.pair_start
+    reward, by_entry, rest = worth.reward, worth.by_entry, worth.rest
     for b in range(episodes.time.size):
         first, last = episodes.start[b], episodes.start[b + 1]
         t0, horizon, side, width = episodes.time[b], episodes.horizon[b], sides[b], widths[b]
@@ -382,7 +384,7 @@ def _replay_batch(
             seen = episodes.pair[first + k] if first + k < last else -1
             outcome = episodes.outcome[first + k] if first + k < last else -1
             here = episodes.state[first + k] if first + k < last else -1
-            rewards = worth.reward[t0 + k if worth.reward.shape[0] > 1 else 0]
+            row = t0 + k if reward.shape[0] > 1 else 0
             gamma = worth.discount ** (t0 + k)
             n = begin[k + 1]
             table[k + 1, :] = EMPTY
@@ -391,14 +393,14 @@ def _replay_batch(
                 count = take(model, practice, s, seen if s == here else -1, pairs, chances)
                 for i in range(count):
                     x = pairs[i]
-                    for e in range(model.row_start[x], model.row_start[x + 1]):
-                        j = model.next_state[e]
-                        if (x == seen and j != outcome) or is_over(model, worth, j):
+                    for e in range(row_start[x], row_start[x + 1]):
+                        j = next_state[e]
+                        if (x == seen and j != outcome) or is_over(pair_start, rest, j):
                             continue
                         so_far = 0.0
                         if by_return:
-                            so_far = earned[node] + gamma * (rewards[e] if worth.by_entry else rewards[x])
-                        at = find_node(layers, k + 1, j, so_far, side, width)
+                            so_far = earned[node] + gamma * reward[row, e if by_entry else x]
+                        at = find_node(table, states, earned, k + 1, j, so_far, side, width)
                         if table[k + 1, at] == EMPTY:
                             if n - begin[k + 1] >= room:
                                 fits = False
@@ -432,14 +434,17 @@ def _evaluate(
 ) -> None:  # fmt: skip
     """Write the columns of the nodes of time k, from those of the time after it."""
     begin, states, earned, table, _ = layers
+    row_start, next_state, pair_start = model.row_start, model.next_state, model.pair_start
+    reward_of, by_entry, final, discount, rest, good = worth
+    edited, known, clock, _, _, _, _, order, _ = rows
+    probability = model.probability
     first, last = episodes.start[b], episodes.start[b + 1]
     t, horizon = episodes.time[b] + k, episodes.horizon[b]
     is_seen = first + k < last
     seen = episodes.pair[first + k] if is_seen else -1
     outcome = episodes.outcome[first + k] if is_seen else -1
     here = episodes.state[first + k] if is_seen else -1
-    rewards = worth.reward[t if worth.reward.shape[0] > 1 else 0]
-    gamma = worth.discount**t
+    row, gamma = t if reward_of.shape[0] > 1 else 0, discount**t
     target = episodes.total[b] if by_return else episodes.ended[b]
     close = 1e-9 * max(1.0, abs(target))
     weigh(model, seen, rows, 1.0)
@@ -450,45 +455,45 @@ def _evaluate(
         for column in range(_COLUMNS):
             values[k % 2, place, column] = 0.0
         count = take(model, practice, s, seen if s == here else -1, pairs, chances)
-        know(model, s, seen, outcome, rows)
+        if known[s] != clock[0]:
+            know(model, s, seen, outcome, rows)
         for i in range(count):
             x = pairs[i]
-            low, high = model.row_start[x], model.row_start[x + 1]
+            low, high = row_start[x], row_start[x + 1]
             for e in range(low, high):
-                j, reward = model.next_state[e], rewards[e] if worth.by_entry else rewards[x]
+                j, reward = next_state[e], reward_of[row, e if by_entry else x]
                 if x == seen and j != outcome:
                     for column in range(_COLUMNS):
                         after[column, e - low] = 0.0
                     continue
                 so_far = earned[node] + gamma * reward if by_return else 0.0
-                if t + 1 == horizon or is_over(model, worth, j):
-                    more = at_end(worth, j, t + 1, horizon)
-                    score = so_far + gamma * worth.discount * more if by_return else worth.good[j]
-                    after[_MEAN, e - low] = reward + worth.discount * more
+                if t + 1 == horizon or is_over(pair_start, rest, j):
+                    more = at_end(final, rest, discount, j, horizon - t - 1)
+                    score = so_far + gamma * discount * more if by_return else good[j]
+                    after[_MEAN, e - low] = reward + discount * more
                     better = 1.0 if score > target + close else 0.0
                     worse = 1.0 if score < target - close else 0.0
                     after[_BETTER, e - low] = after[_BETTER_LOW, e - low] = after[_BETTER_HIGH, e - low] = better
                     after[_WORSE, e - low] = after[_WORSE_LOW, e - low] = after[_WORSE_HIGH, e - low] = worse
                     continue
-                found = table[k + 1, find_node(layers, k + 1, j, so_far, side, width)] - begin[k + 1]
+                found = table[k + 1, find_node(table, states, earned, k + 1, j, so_far, side, width)] - begin[k + 1]
                 for column in range(_COLUMNS):
                     after[column, e - low] = values[(k + 1) % 2, found, column]
-                after[_MEAN, e - low] = reward + worth.discount * after[_MEAN, e - low]
-            n, chance = high - low, chances[i]
+                after[_MEAN, e - low] = reward + discount * after[_MEAN, e - low]
+            n, chance, q = high - low, chances[i], probability[low:high]
             for column in range(_MEAN, _WORSE + 1):
                 total = 0.0
                 for j in range(n):
-                    total += rows.probability[low + j] * after[column, j]
+                    total += edited[low + j] * after[column, j]
                 values[k % 2, place, column] += chance * total
             if x == seen and outcome >= 0:
                 for column in range(_BETTER_LOW, _COLUMNS):
                     total = 0.0
                     for j in range(n):
-                        total += rows.probability[low + j] * after[column, j]
+                        total += edited[low + j] * after[column, j]
                     values[k % 2, place, column] += chance * total
                 continue
-            q = model.probability[low:high]
             for column in range(_BETTER_LOW, _COLUMNS):
                 sign = 1 if column in (_BETTER_LOW, _WORSE_LOW) else -1
-                values[k % 2, place, column] += chance * _tail(n, q, after[column], level, sign, rows.order)
+                values[k % 2, place, column] += chance * _tail(n, q, after[column], level, sign, order)
     weigh(model, seen, rows, 0.0)

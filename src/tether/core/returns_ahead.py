@@ -62,6 +62,9 @@ def _ahead(
     pairs: Ints, chances: Floats, found: Floats,
 ) -> None:  # fmt: skip
     _, states, earned, table, room = layers
+    row_start, next_state, pair_start = model.row_start, model.next_state, model.pair_start
+    reward_of, by_entry, final, rest, discount = worth.reward, worth.by_entry, worth.final, worth.rest, worth.discount
+    known, clock, edited = rows.known, rows.clock, rows.probability
     nearest = np.int64(0)  # a literal would be a type of its own
     for b in range(episodes.time.size):
         first, last = episodes.start[b], episodes.start[b + 1]
@@ -74,30 +77,33 @@ def _ahead(
             seen = episodes.pair[first + k] if is_seen else -1
             outcome = episodes.outcome[first + k] if is_seen else -1
             here = episodes.state[first + k] if is_seen else -1
-            rewards = worth.reward[t0 + k if worth.reward.shape[0] > 1 else 0]
-            gamma = worth.discount ** (t0 + k)
+            row, gamma = t0 + k if reward_of.shape[0] > 1 else 0, discount ** (t0 + k)
             weigh(model, seen, rows, 1.0)
-            rows.clock[0] += 1
+            clock[0] += 1
             old, new = (k % 2) * room, ((k + 1) % 2) * room
-            least = 0.1 * least if least > _LEAST else 0.0
+            if 4 * count < room:  # else there would be too many again
+                least = 0.1 * least if least > _LEAST else 0.0
             while True:
                 n, better, worse, unknown = 0, 0.0, 0.0, 0.0
                 table[(k + 1) % 2, :] = EMPTY
                 fits = True
                 for node in range(old, old + count):
                     s = states[node]
-                    know(model, s, seen, outcome, rows)
+                    if known[s] != clock[0]:
+                        know(model, s, seen, outcome, rows)
                     taken = take(model, practice, s, seen if s == here else -1, pairs, chances)
                     for i in range(taken):
                         x = pairs[i]
-                        for e in range(model.row_start[x], model.row_start[x + 1]):
-                            chance = mass[node] * chances[i] * rows.probability[e]
+                        for e in range(row_start[x], row_start[x + 1]):
+                            chance = mass[node] * chances[i] * edited[e]
                             if chance == 0.0:
                                 continue
-                            j, reward = model.next_state[e], rewards[e] if worth.by_entry else rewards[x]
+                            j, reward = next_state[e], reward_of[row, e if by_entry else x]
                             so_far = earned[node] + gamma * reward
-                            if t0 + k + 1 == horizon or is_over(model, worth, j):
-                                score = so_far + gamma * worth.discount * at_end(worth, j, t0 + k + 1, horizon)
+                            if t0 + k + 1 == horizon or is_over(pair_start, rest, j):
+                                score = so_far + gamma * discount * at_end(
+                                    final, rest, discount, j, horizon - t0 - k - 1
+                                )
                                 if score > target + close:
                                     better += chance
                                 elif score < target - close:
@@ -106,7 +112,7 @@ def _ahead(
                             if chance < least:
                                 unknown += chance
                                 continue
-                            at = find_node(layers, (k + 1) % 2, j, so_far, nearest, close)
+                            at = find_node(table, states, earned, (k + 1) % 2, j, so_far, nearest, close)
                             if table[(k + 1) % 2, at] == EMPTY:
                                 if n == room:
                                     fits = False

@@ -26,18 +26,17 @@ from tether._foundation.markup import Displayed, facts, html_table
 from tether._foundation.rounding import gain_of
 from tether.conditioning.model_sets import model_set
 from tether.errors import QueryError
-from tether.evaluation.evaluate import evaluate_decider
+from tether.evaluation.plain import best_for_anyone
 from tether.evaluation.ranges import range_of
 from tether.evaluation.review import SURE, probability_better
-from tether.influence.one_step import Support
 from tether.model.form import Form
 from tether.model.model_record import ModelRecord
 from tether.observation.changes import changes_something, done_then, pairs_with
 from tether.plan.best_values import solve_backward
 from tether.plan.foresight import Foresight
+from tether.plan.objective import best_within
 from tether.plan.plan_record import PlanRecord
 from tether.plan.robust_record import RobustPlanRecord
-from tether.plan.standard import Standard
 from tether.plan.walks import chain_value
 
 if TYPE_CHECKING:
@@ -241,7 +240,7 @@ def fair_plan(plan: PlanRecord) -> PlanRecord:
         raise QueryError("a plan that gave up value for something else is not compared with a fair one")
     question = plan.question
     found = question.thresholds_for(plan.k)
-    standard = Standard(plan.cf.mdp, "best", plan.objective, plan.minimise)
+    standard = best_within(plan.cf, plan.objective, plan.minimise)
     view = Foresight(standard, plan.T, plan.cf.observation.states[:1])
     solved = solve_backward(
         question.weighed(found), np.array([plan.k]), plan.m, keep=True, advisable=plan.advisable, view=view
@@ -254,8 +253,7 @@ def hindsight_of(plan: PlanRecord, fair: PlanRecord) -> Hindsight:
     """Foresight and hindsight of a plan, compared with its fair one; see `Plan.hindsight`."""
     foresight = _net_gain(fair)
     hindsight = max(0.0, _net_gain(plan) - foresight)
-    standard = Standard(plan.cf.mdp, "best", plan.objective, plan.minimise)
-    best = _within(plan, evaluate_decider(plan.asked, standard.decide(plan.T), Support()).value)
+    best = _within(plan, best_for_anyone(plan.cf, plan.objective, plan.minimise).value)
     return Hindsight(plan, fair, foresight, hindsight, gain_of(best, plan.observed_value, plan.minimise))
 
 
@@ -270,7 +268,7 @@ def advised_changes(plan: PlanRecord) -> AdvisedChanges:
         distinct, which = np.unique(decided.pairs[some], return_inverse=True)
         pairs.append(distinct)
         weights.append(np.bincount(which, occupancy[t][decided.source[some]] * decided.probability[some]))
-    standard, record = Standard(mdp, "best", plan.objective, plan.minimise), plan.cf.observation
+    standard, record = best_within(plan.cf, plan.objective, plan.minimise), plan.cf.observation
     before = done_then(form, np.arange(len(pairs)), record.states[: len(pairs)], record.actions)
     instead = [_observed_pairs(form, some, action) for some, action in zip(pairs, before.tolist(), strict=True)]
     asked = [np.unique(np.concatenate((some, done[done >= 0]))) for some, done in zip(pairs, instead, strict=True)]

@@ -16,6 +16,7 @@ from tether.conditioning.model_sets import ModelSet
 from tether.evaluation.evaluate import whole_chain
 from tether.evaluation.following import Followed
 from tether.evaluation.ranges import PolicyValues
+from tether.plan.afterwards import step_by_step
 from tether.plan.best_values import final_rewards
 from tether.plan.plan_record import PlanRecord
 
@@ -26,6 +27,9 @@ __all__ = ["Chances", "Risk", "chances_over", "risk_of"]
 
 _MOST = 400_000
 """How many entries of rows, one for each return so far, a range of chances may need."""
+
+_AFTER = 20_000_000
+"""How many transitions usual practice is followed through after a record; what still follows is taken at its mean."""
 
 Chances = tuple[tuple[float, float], tuple[float, float]]
 """(smallest, largest) chance to end worse than what happened, and to end better, over a set of causal models."""
@@ -107,8 +111,13 @@ def risk_of(plan: PlanRecord) -> Risk:
 def _replays(plan: PlanRecord) -> Replays:
     from tether.core.risk import Replays
 
-    sign, world, chain = -1.0 if plan.minimise else 1.0, plan.asked.mdp, whole_chain(plan.asked, plan.chain)
-    rest = plan.asked.rest
+    sign, world, rest = -1.0 if plan.minimise else 1.0, plan.asked.mdp, plan.asked.rest
+    if rest is None or rest.ends is None:
+        chain = whole_chain(plan.asked, plan.chain)
+    else:  # one step to the ends would earn at its mean what replays earn in different amounts
+        rest = replace(rest, steps=max(1, min(rest.steps, _AFTER // world.form.next_state.size)))
+        after = step_by_step(world, plan.chain.ended, plan.chain.T, rest, plan.chain.visits[-1])
+        chain = plan.chain.then(after)
     ends = final_rewards(world if rest is None else replace(world, final_reward=rest.last))
     links = [replace(one, reward=sign * one.reward) for one in chain.links]
     episode = [np.zeros(visits.size, np.int64) for visits in chain.visits]

@@ -195,7 +195,8 @@ def horizons(mdp: ModelRecord, steps: Steps, horizon: Any = None, longest: int |
 
     ``horizon`` is that of all episodes. By default an episode is judged up to its own length. One that ended in an
     absorbing state is judged up to the horizon of the model, or up to the ``longest`` episode of its log, by default of
-    this batch: nobody could know that it would end early.
+    this batch: nobody could know that it would end early. A learned model without a horizon knows the longest episode
+    of its log; nobody could know either that a record would stop, so there an episode without an end is judged so, too.
     """
     lengths = np.diff(steps.start)
     most = int(lengths.max(initial=1))
@@ -208,8 +209,12 @@ def horizons(mdp: ModelRecord, steps: Steps, horizon: Any = None, longest: int |
     some = np.flatnonzero(lengths)
     last = steps.next_state[steps.start[some + 1] - 1]
     some, last = some[last >= 0], last[last >= 0]
-    ended = some[nothing_to_change(mdp.form, last, _NO_ACTION)]
-    found[ended] = np.maximum(found[ended], max(most if longest is None else longest, mdp.horizon or 0))
+    latest = max(most if longest is None else longest, mdp.horizon or 0)
+    if mdp.counts is not None and mdp.horizon is None:
+        latest = max(latest, mdp.counts.longest)
+    else:
+        some = some[nothing_to_change(mdp.form, last, _NO_ACTION)]
+    found[some] = np.maximum(found[some], latest)
     return found
 
 

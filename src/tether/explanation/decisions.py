@@ -19,7 +19,7 @@ from tether.errors import Problem, QueryError
 from tether.evaluation.necessity import NecessityBounds, necessity_bounds
 from tether.evaluation.one_change import Alternatives, alternatives
 from tether.evaluation.outcomes import Outcome, outcome_of
-from tether.evaluation.review import SURE, probability_better
+from tether.evaluation.review import SURE, Batch, horizons, probability_better
 from tether.explanation.deciding import decision_sentences
 from tether.explanation.mistakes import Review, review_counterfactual
 from tether.influence.one_step import Influence
@@ -362,7 +362,9 @@ def _with_mistakes(cf: CounterfactualRecord, standard: Standard, rows: list[Deci
         np.array([cf.mdp.pair_index(row.state, row.action) for row in rows if row.t == t], np.int64)
         for t in range(cf.T)
     ]
-    values, sizes = standard.of_pairs(cf.T, pairs)
+    until = int(horizons(cf.mdp, Batch.of(cf.observation), None if cf.after is None else cf.horizon)[0])
+    found_pairs = standard.of_pairs(until, [*pairs, *[np.empty(0, np.int64)] * (until - cf.T)])
+    values, sizes = (some[: cf.T] for some in found_pairs)
     if not all(np.isfinite(one).all() for one in values):
         return rows
     found = []

@@ -179,6 +179,21 @@ class Review(Tabular):
         return is_best(self.against)
 
     @property
+    def is_silent(self) -> bool:
+        """Whether nothing can be said of decisions: the model is learned from a log that shows no effect of any action.
+
+        Examples
+        --------
+        >>> import tether
+        >>> paths = [tether.Path(["sick", end], [do]) for end in ("well", "dead") for do in ("wait", "treat")]
+        >>> print(*tether.review(tether.learn(paths), paths[0]).verdict(str))
+        No decision can be called a mistake: the log shows no effect of any action.
+        """
+        counts = self.mdp.counts
+        none = counts is not None and counts.pooling is not None and counts.pooling.rho == 0
+        return none and self.mistakes == 0
+
+    @property
     def may_err(self) -> bool:
         """Whether a mistake may be an error of estimation, because the model was learned."""
         return self.is_best and self.mdp.counts is not None

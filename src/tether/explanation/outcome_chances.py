@@ -72,6 +72,9 @@ class Outcomes(Sequence[OutcomeChance], Tabular):
         without a label, and at the end, as "", all other states.
     observed, plan, optimal : array (T + 1, classes)
         Probability of each class at t = 0 … T; each row sums to 1.
+    finally_ : array (3, classes)
+        The same at the end, for observed, plan and optimal: after what follows the record (`tether.counterfactual`,
+        ``horizon``). Without such steps it is that at T.
 
     Examples
     --------
@@ -89,6 +92,7 @@ class Outcomes(Sequence[OutcomeChance], Tabular):
     observed: Floats
     plan: Floats
     optimal: Floats
+    finally_: Floats
 
     @overload
     def __getitem__(self, index: int) -> OutcomeChance: ...
@@ -120,8 +124,7 @@ class Outcomes(Sequence[OutcomeChance], Tabular):
         >>> [(one.name, round(one.plan, 2)) for one in outcomes.every_end]
         [('goal', 0.0), ('danger', 0.02), ('still under way', 0.98)]
         """
-        none = (float(course[-1, -1]) for course in (self.observed, self.plan, self.optimal))
-        return (*self.end, OutcomeChance(UNDER_WAY, *none)) if self.end else ()
+        return (*self.end, OutcomeChance(UNDER_WAY, *self.finally_[:, -1].tolist())) if self.end else ()
 
     def to_arrow(self) -> pyarrow.Table:
         """One row per time and class: t, outcome (null: none of them), and the probabilities observed, plan, optimal.
@@ -156,7 +159,7 @@ class Outcomes(Sequence[OutcomeChance], Tabular):
         return f"<Outcomes: {text or 'none'}>"
 
     def _repr_html_(self) -> str:
-        head = (f"at step {self.T}", "what happened", "the plan", "the model's usual advice")
+        head = ("at the end", "what happened", "the plan", "the model's usual advice")
         return html_table(head, [(one.name, *(percent(getattr(one, who)) for who in WHO)) for one in self.every_end])
 
 
@@ -165,8 +168,8 @@ def outcomes_of(by_whom: Mapping[str, Evaluation]) -> Outcomes:
     ends = {who: by_whom[who].outcomes() for who in WHO}
     names = dict.fromkeys(name for who in WHO for name in ends[who])
     end = tuple(OutcomeChance(name, *(ends[who].get(name, 0.0) for who in WHO)) for name in names)
-    classes, courses = _over_time(by_whom)
-    return Outcomes(end, classes, *courses)
+    classes, (observed, plan, optimal, last) = _over_time(by_whom)
+    return Outcomes(end, classes, observed, plan, optimal, last)
 
 
 def goes_on(cf: CounterfactualRecord, outlook: Evaluation) -> bool:
@@ -176,12 +179,16 @@ def goes_on(cf: CounterfactualRecord, outlook: Evaluation) -> bool:
 
 
 def _over_time(by_whom: Mapping[str, Evaluation]) -> tuple[tuple[str, ...], list[Floats]]:
-    """Disjoint classes, and the probability of each at each time, for each of `WHO`."""
-    mdp = by_whom["plan"].mdp
-    states = np.unique(np.concatenate([layer.states for who in WHO for layer in by_whom[who].chain.visits]))
+    """Disjoint classes, and the probability of each at each time, and at the end, for each of `WHO`."""
+    mdp, ends = by_whom["plan"].mdp, [by_whom[who].ends for who in WHO]
+    met = [layer.states for who in WHO for layer in by_whom[who].chain.visits]
+    states = np.unique(np.concatenate([*met, *(some for some, _ in ends)]))
     names, code = outcome_classes(mdp, states)
     courses = [_course(by_whom[who], states, code, len(names)) for who in WHO]
     # First the observed outcome, then the others, the likeliest at the end first; states that are no outcome last.
+    last: Floats = np.stack(
+        [np.bincount(code[np.searchsorted(states, some)], p, minlength=len(names)) for some, p in ends]
+    )
     weight = [(*(-round(float(course[-1, i]), 12) for course in courses), i) for i in range(len(names))]
     order = sorted((i for i, name in enumerate(names) if name), key=lambda i: weight[i])
     kept, rare = order[:_CLASSES], order[_CLASSES:]
@@ -189,7 +196,8 @@ def _over_time(by_whom: Mapping[str, Evaluation]) -> tuple[tuple[str, ...], list
     none = [i for i, name in enumerate(names) if not name]
     columns = [[i] for i in kept] + ([rare] if rare else []) + [none]
     named = (*(names[i] for i in kept), *others, "")
-    return named, [np.stack([course[:, one].sum(axis=1) for one in columns], axis=1) for course in courses]
+    merged = [np.stack([one[:, some].sum(axis=1) for some in columns], axis=1) for one in (*courses, last)]
+    return named, merged
 
 
 def _course(outlook: Evaluation, states: Any, code: Any, size: int) -> Floats:

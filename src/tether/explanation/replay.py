@@ -53,6 +53,8 @@ class Stretch(Displayed):
 class Ending(Displayed):
     """An outcome: its name, whether it is bad, good or neither, and its probability under the plan at t = 0 … T.
 
+    ``end`` is its probability under the plan at the end, also after the record.
+
     Examples
     --------
     >>> import tether
@@ -66,6 +68,7 @@ class Ending(Displayed):
     side: Side
     chance: Floats
     observed: Floats
+    end: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,7 +149,9 @@ class Replay(Displayed):
         """The picture in words, with its values: for those who cannot see it."""
         parts = [self.title + "."]
         if self.endings:
-            now = ", ".join(f"{of_hundred(one.chance[-1])} {one.name}" for one in self.endings)
+            now = ", ".join(
+                f"{of_hundred(one.end)} {one.name}" for one in self.endings if max(one.end, one.observed[-1])
+            )
             parts.append(f"Of 100 replays: {now}.")
         at = _ticks(self.T)
         parts.append(f"{self.measure[0].upper()}{self.measure[1:]}, at step (plan; what happened): ")
@@ -230,8 +235,9 @@ def _endings(explanation: Explanation) -> tuple[Ending, ...]:
     found = []
     for i, name in enumerate(outcomes.classes):
         chance, seen = outcomes.plan[:, i], outcomes.observed[:, i]
-        if max(chance[-1], seen[-1]) > ROUNDING:
-            found.append(Ending(name or UNDER_WAY, labels.side(name), chance, seen))
+        end = float(outcomes.finally_[1, i])
+        if max(chance[-1], seen[-1], end) > ROUNDING:
+            found.append(Ending(name or UNDER_WAY, labels.side(name), chance, seen, end))
     if not any(one.name != UNDER_WAY and (one.side == "bad" or one.observed[-1] > ROUNDING) for one in found):
         return ()  # the end says little about such an episode: the return is drawn
     order = {"bad": 0, "": 1, "good": 3}

@@ -52,6 +52,8 @@ def review_verdict(found: Review, name: Name) -> list[str]:
         return [f"There was nothing to decide: {why}.", _luck(found, "", name)]
     if not found.is_best:
         return [_compared(found, name), _luck(found, "", name)]
+    if found.is_silent:
+        return ["No decision can be called a mistake: the log shows no effect of any action."]
     if found.mistakes == 0:
         return ["Every decision was the model's best at the time.", _luck(found, "", name)]
     if found.largest() is None:
@@ -69,7 +71,7 @@ def review_word(found: Review) -> str:
     'Mistakes.'
     """
     if not found.is_best or found.largest() is None:
-        if found.is_best and found.mistakes != 0:
+        if found.is_best and (found.mistakes != 0 or found.is_silent):
             return "Not shown."
         return "As expected." if _is_nothing(found, found.luck) else "Good luck." if found.luck > 0 else "Luck."
     if -found.luck > found.claimed / 2:  # bad luck did a good part of it
@@ -104,7 +106,7 @@ def review_headline(found: Review) -> str:
         if len(bad) == 1:
             return f"One mistake, at step {worst.t}, cost {amount(found.claimed)}"
         return f"{counted(len(bad), 'mistake')} cost {amount(found.claimed)}, {_where(bad, lambda step: step.cost)}"
-    no_mistake = "No mistake" if found.mistakes == 0 else "No mistake that the log can show"
+    no_mistake = "No mistake" if found.mistakes == 0 and not found.is_silent else "No mistake that the log can show"
     compared = no_mistake if found.is_best else f"Compared with {_standard(found)}: {_difference(found)}"
     return f"{compared}; {_luck_in_short(found)}"
 

@@ -164,7 +164,8 @@ def in_hindsight(explanation: Explanation, name: Name) -> list[str]:
     if abs(found.hindsight) <= close:
         return ["All of the gain could be foreseen."]
     if found.foresight > close:
-        return [f"{percent(found.foresight / found.gain)} of the gain could be foreseen; the rest takes hindsight."]
+        share = percent(found.foresight / found.gain)
+        return [f"{share[0].upper()}{share[1:]} of the gain could be foreseen; the rest takes hindsight."]
     return _not_foreseen(plan, found.foresight < -close, name)
 
 
@@ -407,7 +408,8 @@ def outcomes_in_words(cf: CounterfactualRecord, outlook: Evaluation) -> list[str
     """
     if goes_on(cf, outlook):
         return []
-    seen, now = (every_end(cf.mdp, *one.ends) for one in (evaluate_policy(cf, "observed"), outlook))
+    both = evaluate_policy(cf, "observed"), outlook
+    seen, now = (every_end(cf.mdp, *one.ends) for one in both)
     compared = []
     for name in sorted(dict.fromkeys([*seen, *now]), key=lambda one: (one == UNDER_WAY, -seen.get(one, 0.0))):
         before, after = seen.get(name, 0.0), now.get(name, 0.0)
@@ -418,8 +420,16 @@ def outcomes_in_words(cf: CounterfactualRecord, outlook: Evaluation) -> list[str
     (first, comparison), others = compared[0], compared[1:]
     # "by": an absorbing state at T was reached at some time up to T. "at": otherwise only the last state is known.
     when = "by" if all(_stays(cf, name) for name, _ in compared if name != UNDER_WAY) else "at"
-    parts = [f"{first_letter(first)} {when} step {cf.T}: {comparison}"]
+    over = all(_is_over(one) for one in both)
+    at = f"{when} step {cf.T if over else outlook.horizon}" if over or cf.horizon is not None else "in the end"
+    parts = [f"{first_letter(first)} {at}: {comparison}"]
     return ["; ".join([*parts, *(f"{name}: {one}" for name, one in others)]) + "."]
+
+
+def _is_over(outlook: Evaluation) -> bool:
+    """Whether nothing goes on after the record."""
+    last = outlook.chain.visits[-1].states[outlook.occupancy[outlook.T] > 0]
+    return bool(absorbing(outlook.mdp, last).all())
 
 
 def first_letter(name: str) -> str:

@@ -209,7 +209,7 @@ def foreseen_in_words(review: Review | None, name: Name) -> str:
     worst = review.largest()
     if worst is not None:
         return f"{then} yes, {acting(worst.best, name)} instead of {name(worst.action)} at step {worst.t}."
-    if review.mistakes > rounding_of(review.expected, review.observed):
+    if review.is_silent or review.mistakes > rounding_of(review.expected, review.observed):
         return f"{then} the log does not show it."
     return f"{then} no."
 
@@ -220,8 +220,8 @@ def hindsight_in_words(explanation: Explanation, replay: Replay) -> str:
     if not explanation.changes:
         return "With hindsight: no, not within these limits."
     happened = next((one for one in replay.endings if one.name == replay.outcome), None)
-    if happened is not None and happened.chance[-1] < 1 - ROUNDING:
-        return left_in_words(happened.name, happened.side, float(happened.chance[-1]))
+    if happened is not None and happened.end < 1 - ROUNDING:
+        return left_in_words(happened.name, happened.side, happened.end)
     return worth_in_words(plan.objective, plan.observed_value, plan.value)
 
 

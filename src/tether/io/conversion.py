@@ -164,20 +164,25 @@ def for_tools(unfolded: MDP, own: ModelRecord) -> MDP:
     state, "done", follows the last step; its other values mean nothing.
     """
     sample, names = own.states[0], list(unfolded.states)[:-1]
-    parts = ["state"]
-    if isinstance(sample, tuple):
-        parts = list(getattr(sample, "_fields", ())) or [f"v{i}" for i in range(len(sample))]
-    own_places = [own.states.find(name[1 : 1 + len(parts)] if isinstance(sample, tuple) else name[1]) for name in names]
-    labels = {f"{name}_2" if name in ("init", "done") else name: own.labels[name].indices for name in own.labels}
-    marked = {name: np.append(np.isin(own_places, states), False) for name, states in labels.items()}
-    only_first, only_done = np.arange(unfolded.n_states) == 0, np.arange(unfolded.n_states) == len(names)
-    if len(set(map(len, names))) == 1:
-        further = ["uninfluenced", "changes_left"][1 + len(parts) - len(names[0]) :]
-        make = valuation_class(["t", *parts, *further])
-        after = (1 + max(name[0] for name in names), *names[0][1:-1], 0)
-        unfolded = unfolded.with_names(states=[make(name) for name in [*names, after]])
-    marked = {name: some for name, some in marked.items() if some.any()}
-    return unfolded.with_labels({**marked, "init": only_first, "done": only_done})
+    ends = {"init": np.arange(unfolded.n_states) == 0, "done": np.arange(unfolded.n_states) == len(names)}
+    sizes = {0} if isinstance(own.states[:0], range) else {_size(name) for name in own.states}
+    if len(sizes) > 1 or -1 in sizes or len(set(map(len, names))) > 1:  # states of several kinds
+        return unfolded.with_labels(ends)
+    (size,) = sizes
+    parts = list(getattr(sample, "_fields", ())) or [f"v{i}" for i in range(size)] or ["state"]
+    places = [own.states.find(name[1 : 1 + size] if size else name[1]) for name in names]
+    labels = {f"{name}_2" if name in ends else name: own.labels[name].indices for name in own.labels}
+    marked = {name: np.append(np.isin(places, states), False) for name, states in labels.items()}
+    further = ["uninfluenced", "changes_left"][1 + len(parts) - len(names[0]) :]
+    make = valuation_class(["t", *parts, *further])
+    after = (1 + max(name[0] for name in names), *names[0][1:-1], 0)
+    named = unfolded.with_names(states=[make(name) for name in [*names, after]])
+    return named.with_labels({**{name: some for name, some in marked.items() if some.any()}, **ends})
+
+
+def _size(name: Any) -> int:
+    """How many parts a name has: 0 for one that is no tuple, -1 for a tuple without any."""
+    return (len(name) or -1) if isinstance(name, tuple) else 0
 
 
 def _raised(mdp: MDP, lift: float) -> MDP:

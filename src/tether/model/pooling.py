@@ -16,7 +16,7 @@ the log as N(θ_sa, v_s / n_sa). A difference to usual practice then has the var
     Var d_sa = v_s·(ρ·h_sa + c_sa)      h_sa = 1 - 2π_sa + Σ_b π_sb²      c_sa = (1 - π_sa) / n_sa
 
 in which h says that an action that is most of usual practice differs little from it. ρ, the share of effects in the
-variance, has the largest likelihood over all pairs seen at least twice; it is 0 unless a test at 5 % says that it is
+variance, has the largest likelihood over all pairs seen at least twice; it is 0 unless a test at 1 % says that it is
 not (`most_likely_share`). Where the test has chosen among small logs, the likeliest ρ is too large. So ρ is no larger
 than what the log shows with a probability of 81 %, one of the equally likely values that it leaves possible
 (`likely_shares`); in a large log this hardly matters. Intervals are of all these values. A row is then
@@ -67,9 +67,10 @@ _CLOSE = 1e-12
 _ENDS = 20
 """For how many ends, the most frequent ones, chances are computed in a log without rewards."""
 
-_TEST = 1.353
-"""How much larger the logarithm of the likelihood must be than that of ρ = 0: half of the 90 % point of χ² with one
-degree of freedom. ρ cannot be negative, so this is a test at 5 %; without it half of all placebos would show something.
+_TEST = 2.706
+"""How much larger the logarithm of the likelihood must be than that of ρ = 0: half of the 98 % point of χ² with one
+degree of freedom. ρ cannot be negative, so this is a test at 1 %; without it half of all placebos would show something,
+and at 5 % one of ten to twenty.
 """
 
 _GRID, _LIKELY, _SHOWN = 400, 8, 1

@@ -32,8 +32,9 @@ from tether.model.properties import Decided, Property
 from tether.observation.path import Observation
 from tether.plan.afterwards import rest_of
 from tether.plan.resting import entries_at_rest, resting_model
+from tether.plan.standard import Standard
 
-__all__ = ["asked", "asked_key", "asked_set", "negated", "negated_model", "resting_world", "with_rest"]
+__all__ = ["asked", "asked_key", "asked_set", "best_within", "negated", "negated_model", "resting_world", "with_rest"]
 
 
 def asked(
@@ -66,6 +67,14 @@ def asked(
         return _beyond(_resting(cf, objective), cf, objective, minimise, policy, widely)
     key = asked_key(objective, minimise, widely)
     return cached_with(cf, key, lambda: _beyond(_resting(cf, objective), cf, objective, minimise, None, widely))
+
+
+def best_within(cf: CounterfactualRecord, objective: Property | None, minimise: bool = False) -> Standard:
+    """The best of the plain model over the steps of the record: at its end each state is worth what follows it."""
+    standard = Standard(cf.mdp, "best", objective, minimise)
+    if cf.after is None:
+        return standard
+    return replace(standard, ended=asked(cf, objective, minimise, widely=True).mdp)
 
 
 def asked_key(objective: Property | None, minimise: bool = False, widely: bool = False) -> tuple[Any, ...]:

@@ -63,6 +63,9 @@ class Standard:
         See `tether.plan.policy`; ``"usual"`` is `tether.practice`.
     objective : Property or None
     minimise : bool
+    ended : MDP or None
+        The model whose returns are the values, with what follows a record as its final reward
+        (`tether.plan.objective.best_within`).
 
     Examples
     --------
@@ -78,6 +81,7 @@ class Standard:
     objective: Property | None = None
     minimise: bool = False
     kept: tuple[LayerValues, ...] = ()
+    ended: ModelRecord | None = None
 
     def __post_init__(self) -> None:
         make_property(self.objective)
@@ -98,7 +102,8 @@ class Standard:
     @cached_property
     def world(self) -> tuple[ModelRecord, Decided | None]:
         """The model whose returns are the values, and which of its states decide the property."""
-        return asked_model(self.mdp, self.objective)
+        world, decided = asked_model(self.mdp, self.objective)
+        return (world if self.ended is None else self.ended), decided
 
     @cached_property
     def shares(self) -> Floats | None:
@@ -113,7 +118,7 @@ class Standard:
     @cached_property
     def _practice(self) -> Practice:
         """Usual practice in the log of a learned model, for the return or the property."""
-        (world, decided), counts = self.world, learned_counts(self.mdp)
+        (world, decided), counts = asked_model(self.mdp, self.objective), learned_counts(self.mdp)
         if decided is not None:  # how far actions differ in this chance is estimated anew
             counts = replace(
                 counts, transitions=counts_at_rest(self.mdp.form, counts.transitions, decided), pooling=None

@@ -143,11 +143,11 @@ def _meters(answer: EpisodeAnswer) -> list[dict[str, Any]]:
     near = {"name": f"About this {noun}", "kind": "near", **_near(answer)}
     ended = next((one for one in replay.endings if one.name == replay.outcome), None)
     if plan.objective is None and ended is not None and ended.side == "bad":
-        left = of_hundred(float(ended.chance[-1]))
+        left = of_hundred(ended.end)
         word = outcome_noun(ended.name) or ended.name
         counts = {"value": f"{left} of 100", "beside": f"what happened: {word}, 100 of 100"}
         return [
-            {"name": f"Replays that end in {word}", "share": float(ended.chance[-1]), "kind": "bad", **counts},
+            {"name": f"Replays that end in {word}", "share": ended.end, "kind": "bad", **counts},
             near,
         ]
     most = float(np.max(table.gains[np.isfinite(table.gains)]))

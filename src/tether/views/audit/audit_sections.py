@@ -12,7 +12,7 @@ from tether._foundation.arrays import Floats
 from tether._foundation.markup import shade
 from tether._foundation.words import counted, number, percent, three_digits
 from tether.auditing.audit_record import AuditRecord
-from tether.auditing.audit_sentences import audit_in_parts
+from tether.auditing.audit_sentences import audit_in_parts, taken_as_right
 from tether.auditing.tables import NO_OUTCOME, NOT_RECORDED
 from tether.evaluation.outcomes import UNDER_WAY
 from tether.explanation.verdicts import Nouns
@@ -332,7 +332,11 @@ def _verdicts(audit: AuditRecord) -> list[dict[str, Any]] | None:
     some, counts = audit.summary.gained.size, audit.summary.verdicts
     if not is_certified(audit.question) or not some:
         return None
-    rows = [(name, words, counts.get(name, 0)) for name, words in VERDICTS.items()]
+    right = taken_as_right(audit)
+    words_of = {
+        name: f"{words.removesuffix('.')}{right if 'holds' in name else ''}." for name, words in VERDICTS.items()
+    }
+    rows = [(name, words, counts.get(name, 0)) for name, words in words_of.items()]
     left = some - sum(count for _, _, count in rows)
     if left:
         rows.append(("not computed", "The model is large: tether certify can do it for a single episode.", left))

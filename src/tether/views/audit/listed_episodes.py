@@ -20,6 +20,9 @@ _LISTED = 200
 _CHANGES = 3
 """How many changes of an episode are shown."""
 
+_SURE = 0.99
+"""From this probability on a mistake is listed without it."""
+
 _OF_PLANS = ("about_episode", "verdict", "least_seen")
 """What says something of a plan only if it changes something."""
 
@@ -81,7 +84,9 @@ def _cell(kind: str, field: str, row: dict[str, Any], audit: AuditRecord) -> dic
     elif kind in ("number", "whole"):
         text, key = with_minus_signs(number(value)), value
     elif kind == "mistake":
-        sure = "" if value["probability"] == 1.0 else f" ({percent(value['probability'], short=True)} likely to be one)"
+        sure = (
+            "" if value["probability"] >= _SURE else f" ({percent(value['probability'], short=True)} likely to be one)"
+        )
         text = _instead(value["t"], value["action"], value["best"], audit) + sure
     elif kind == "interval":
         text, key = with_minus_signs(f"{number(value)} to {number(row['credible_high'])}"), value
