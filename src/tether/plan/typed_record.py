@@ -34,7 +34,7 @@ class TypesOverTime(Mapping[str, Floats], Tabular, Displayed):
     >>> case = tether.cases.hidden_diabetes()
     >>> shares = tether.counterfactual(case.types, case.paths["unclear"]).posterior_over_time
     >>> shares["diabetic"].round(2), shares.plot().get_title("left")
-    (array([0.2 , 0.43, 0.43, 0.43]), 'What the episode says of the type: most likely not diabetic (57 %)')
+    (array([0.2 , 0.43, 0.43, 0.43]), 'By what happened, most likely not diabetic (57 %)')
     """
 
     def __init__(self, shares: Mapping[str, Floats]) -> None:
