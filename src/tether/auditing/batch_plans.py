@@ -222,7 +222,7 @@ class Batch:
         if not (isinstance(question.policy, str) and question.policy == "observed"):
             ends: ModelRecord = mdp
             if until == 0:  # the best up to the end of the record depends on what follows it
-                ends = replace(asked_model(mdp, question.objective)[0], final_reward=world.final)
+                ends = replace(asked_model(mdp, question.objective)[0], final_reward=world.final[0])
                 question = replace(question, objective=None)
             ask = _in_states(_decider(ends, question, until if until > 0 else steps.longest))
 
@@ -267,7 +267,7 @@ class Batch:
         node = self.layers[0].nodes.first[:-1]
         has_value = np.isfinite(at(0, self.layers[0], node, LayerValues.of))
         first = Occupied(node[has_value], np.zeros(n, np.int64)[has_value], np.ones(n)[has_value])
-        through, nothing = follow(model, self.layers, first, 0, decide), np.zeros(model.n_states)
+        through, nothing = follow(model, self.layers, first, 0, decide), np.zeros((1, model.n_states))
         value = expected_returns(model, self.layers, through, world.worth_of, nothing, world.discount)
         for t, (layer, here) in enumerate(zip(self.layers, through.occupied, strict=True)):
             over = layer.nodes.offsets[here.node] == layer.nodes.offsets[here.node + 1]

@@ -69,10 +69,10 @@ class Engine:
     def _groups(self, episodes: Ints, steps: Ints, until: Ints, size: int) -> list[Ints]:
         """Episodes that are answered together.
 
-        A policy may depend on how many steps an episode has; what its last states are worth, on how many are left.
+        They have the same horizon. Where that is the end of the record, a policy may depend on how many steps there are.
         """
         together = self._policy is None or self._policy.shares is not None
-        lengths = np.where(until > 0, steps, 0) if together else steps
+        lengths = np.where(until > 0, 0, 0 if together else steps)
         keys = np.stack((until[episodes], lengths[episodes]), axis=1)
         _, which = np.unique(keys, axis=0, return_inverse=True)
         groups = (episodes[which.reshape(-1) == i] for i in range(int(which.max(initial=-1)) + 1))
@@ -111,7 +111,7 @@ class Engine:
             if drawn is not None:
                 table.credible_low[some], table.credible_high[some] = np.quantile(drawn, tails(0.9), axis=0)
             return found
-        batch = replace(batch, world=batch.world.beyond(until, batch.steps.longest))
+        batch = replace(batch, world=batch.world.beyond(until))
         if question.policy is not None:
             return [batch.evaluated(self._asked, until)]
         return [batch.follow(batch.planned(question.k, question.m))]

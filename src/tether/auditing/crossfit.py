@@ -45,10 +45,9 @@ class CrossFit:
         less than the mean of two halves would say.
         """
         question = self._asked.question
-        T = int(np.diff(part.start).max())
-        batches = self.batches(self.world.beyond(until, T), part)
+        batches = self.batches(self.world.beyond(until), part)
         plans = [one.planned(question.k, question.m) for one in batches]
-        return exchanged(batches, plans), self._in_draws(part, plans, until, T) if self._drawn else None
+        return exchanged(batches, plans), self._in_draws(part, plans, until) if self._drawn else None
 
     def asked_of(self, episode: Any) -> PreparedQuestion:
         """The question to the model of the other folds, for an episode that is answered alone."""
@@ -59,12 +58,12 @@ class CrossFit:
         )
         return alone
 
-    def _in_draws(self, part: Cohort, plans: list[Plans], until: int, T: int) -> Floats:
+    def _in_draws(self, part: Cohort, plans: list[Plans], until: int) -> Floats:
         draws = self._asked.question.draws
         found = np.empty((draws, 2, len(part)))
         for i in range(draws):
             drawn = np.stack([one.draw(i).form.probability for one in self._drawn])
-            world = World.of(self._asked, drawn, self._shares).beyond(until, T)
+            world = World.of(self._asked, drawn, self._shares).beyond(until)
             worlds = exchanged(self.batches(world, part), plans)
             found[i] = self.world.sign * np.stack([one.value for one in worlds])
         return found.reshape(2 * draws, len(part))

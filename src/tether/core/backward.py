@@ -10,7 +10,7 @@ import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
 from tether._kernels.scratch import scratch_array
-from tether.core.batch import NO_EDITS, NO_RUNS, Layer, Model, Nodes, Reached, Steps
+from tether.core.batch import NO_EDITS, NO_RUNS, Layer, Model, Nodes, Reached, Steps, at_time
 from tether.core.plan import ROUNDING, Goal, Limits, Numbers, OnPath, plan_layer
 
 __all__ = ["Choices", "Problem", "Solved", "UncertainError", "solve"]
@@ -42,7 +42,8 @@ class Problem:
     kappa : for each time, κ of the pairs of the layer; empty where all pairs are allowed
     ks : ascending; the k to solve for
     m : how many changes, at most the length of the longest episode
-    rewards, final, discount : what a step, and the end, are worth
+    rewards, final, discount : what a step, and the end, are worth; ``final`` by the time of the end, one row if that
+        does not matter
     ends : the time at which the path of each episode ends: T_b, or earlier where a property is decided on it
     with_runs : nodes have runs: then a larger k may allow more at any time
     price_at : what taking each pair of the model costs if that is a change, at a time, at least for the pairs of a
@@ -111,7 +112,7 @@ def solve(problem: Problem, *, keep: bool = False, progress: Callable[[int, int]
         before: Floats = scratch_array((layer.size, numbers.width), np.float64, touched=layer.size)
         going = steps.at(t)
         going[t >= problem.ends] = -1
-        is_last = t == T
+        is_last, final = t == T, at_time(problem.final, t)
         chosen = np.full((B, n_ks), -1, np.int64)
         pair, outcome = (
             np.where(going >= 0, column[np.maximum(going, 0)], -1) for column in (steps.pair, steps.outcome)
@@ -120,13 +121,13 @@ def solve(problem: Problem, *, keep: bool = False, progress: Callable[[int, int]
         kept = layer.size if keep and not is_last and m else 0
         of_node = np.full((kept, numbers.n_ks * numbers.columns), -1, number)
         if m == 0:  # only the path counts; other nodes matter where a path ends
-            before[:] = problem.final[layer.nodes.states][:, None]
+            before[:] = final[layer.nodes.states][:, None]
         observed, kappa = steps.item(steps.action, t), _EVERY_PAIR if is_last else problem.kappa[t]
         certain = True
         for nodes, edits, part in layer.parts(_wanted(problem, layer, observed, numbers, path)):
             worth = _NO_REWARDS if is_last else problem.rewards(t, part, edits)
             price = _NO_PRICE if problem.price_at is None or is_last else problem.price_at(t, part)
-            goal = Goal(*worth, problem.final, problem.discount, observed, price, problem.rounding)
+            goal = Goal(*worth, final, problem.discount, observed, price, problem.rounding)
             offsets = layer.nodes.offsets
             pairs = slice(offsets[nodes.start], offsets[nodes.stop])
             least, free, left = (
@@ -188,7 +189,8 @@ def _path_ends(problem: Problem, n_ks: int) -> tuple[Floats, Ints]:
     last = np.where(ends > 0, steps.outcome[np.maximum(steps.start[:-1] + ends - 1, 0)], -1)
     known = (last >= 0).astype(np.int64)
     value = np.zeros((len(steps), n_ks))
-    value[last >= 0] = problem.final[last[last >= 0]][:, None]
+    some = np.flatnonzero(last >= 0)
+    value[some] = at_time(problem.final, ends[some])[np.arange(some.size), last[some]][:, None]
     return value, known
 
 

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,7 @@ __all__ = [
     "Replaced",
     "Steps",
     "StuckError",
+    "at_time",
     "starts",
 ]
 
@@ -42,6 +43,11 @@ GUMBEL_MAX, INDEPENDENT, MAXIMAL, COMONOTONE = range(4)
 
 class StuckError(Exception):
     """A policy has no action in a state that some causal model leads to."""
+
+
+def at_time(by_time: Any, t: Any) -> Any:
+    """The row of a time, or of several; an array with one row has the same for every time."""
+    return by_time[np.minimum(t, len(by_time) - 1)]
 
 
 class Model(NamedTuple):

@@ -52,7 +52,7 @@ _CLOSE = 1e-10
 
 
 class Worth(NamedTuple):
-    """What a step, and the end, are worth: rewards by time (one row if they do not depend on it), final rewards, γ.
+    """What a step, and the end, are worth: rewards and final rewards by time (one row if they do not depend on it), γ.
 
     Rewards are by pair, or by entry of the model. Larger is better.
     """
@@ -378,8 +378,9 @@ def _worst_of_batch(
         ):
             return at
         for number in range(kinds.size):
+            end = min(T, worth.final.shape[0] - 1)
             for i in range(begin[T], begin[T + 1]):
-                value[T % 2, nodes[1, i] * n_states + nodes[0, i]] = worth.final[nodes[0, i]]
+                value[T % 2, nodes[1, i] * n_states + nodes[0, i]] = worth.final[end, nodes[0, i]]
             for t in range(T - 1, -1, -1):
                 x = observed[start[b] + t]
                 light, heavy = 1.0, 1.0

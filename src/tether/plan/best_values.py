@@ -172,7 +172,7 @@ def _problem(
         ks=ks,
         m=m,
         rewards=rewards,
-        final=final_rewards(mdp) if rewarded else np.zeros(mdp.n_states),
+        final=(final_rewards(mdp) if rewarded else np.zeros(mdp.n_states))[None],
         discount=graph.mdp.discount,
         ends=np.full(graph.copies, graph.end),
         with_runs=thresholds.rule == "assured",
