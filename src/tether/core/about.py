@@ -210,17 +210,20 @@ def _measure_layer(
                     entry = row_start[x]
                     for i in range(start, stop):
                         after_i = edit_next[i] if is_edited else next_state[i]
+                        j, p = successor(slots, base, after_i), edit_probability[i] if is_edited else probability[i]
+                        if turn == 0:
+                            moved += p * after[j, column, 0]
+                            steps += p * after[j, column, 1]
+                        if not with_std:
+                            continue
                         gain = 0.0 if by_entry else reward[x]
                         if by_entry:
                             while next_state[entry] != after_i:
                                 entry += 1
                             gain = reward[entry]
-                        j, p = successor(slots, base, after_i), edit_probability[i] if is_edited else probability[i]
                         gain += discount * after[j, column, 2]
                         if turn == 0:
                             value += p * gain
-                            moved += p * after[j, column, 0]
-                            steps += p * after[j, column, 1]
                             spread += p * after[j, column, 3]
                         else:
                             square += p * (gain - value) ** 2
