@@ -15,8 +15,9 @@ NOT_SEEN = np.iinfo(np.int64).max
 class AnswerTable:
     """The answers to a cohort, by episode and by step, as they are found batch after batch."""
 
-    def __init__(self, start: Ints, labels: int) -> None:
+    def __init__(self, start: Ints, labels: int, problem: list[str | None]) -> None:
         episodes, steps = start.size - 1, int(start[-1])
+        self.problem = list(problem)
         names = "value", "observed", "strength", "influenced", "guaranteed", "gamma_star"
         for name in (*names, "about", "p_worse", "best", "credible_low", "credible_high"):
             setattr(self, name, np.full(episodes, np.nan))
