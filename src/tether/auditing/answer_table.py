@@ -6,8 +6,6 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 
-__all__ = ["NOT_SEEN", "AnswerTable"]
-
 NOT_SEEN = np.iinfo(np.int64).max
 """How often the advised actions of an episode were seen, if none is advised."""
 

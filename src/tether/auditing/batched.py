@@ -31,8 +31,6 @@ from tether.logs.cohort import Cohort
 from tether.observation.changes import done_then
 from tether.plan.standard import Standard
 
-__all__ = ["Engine"]
-
 _BATCH = 128
 """How many episodes are answered at once; fewer in a very large model, because scratch is by episode and state."""
 

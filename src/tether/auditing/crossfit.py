@@ -22,8 +22,6 @@ from tether.learning.posterior import posterior
 from tether.logs.cohort import Cohort
 from tether.model.practice import practice
 
-__all__ = ["CrossFit", "exchanged"]
-
 
 class CrossFit:
     """The models of all folds, and what answers batches with them."""

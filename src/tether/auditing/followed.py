@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from tether.core.follow import Decided
     from tether.core.rows import Rows, RowStore
 
-__all__ = ["AskPolicy", "Followed", "Guaranteed", "World"]
-
 AskPolicy = Callable[[int, Ints], tuple[Ints, Ints, Floats]]
 """Type of a policy: for a time and some states, where the pairs of each begin, the pairs, and their probabilities."""
 

@@ -15,8 +15,6 @@ from tether.cli.options import Episode, about_an_episode_or_none, as_json
 if TYPE_CHECKING:
     from tether.explorer.offered import Audited, Offered, Opening
 
-__all__ = ["explore"]
-
 
 @command(
     epilog="""\b

@@ -15,8 +15,6 @@ from tether.cli.screen import decimals, plain_table
 if TYPE_CHECKING:
     from tether.plan.sweep import Sweep
 
-__all__ = ["heat_tables"]
-
 _LOW, _HIGH = np.array([240, 246, 251]), np.array([127, 184, 217])
 
 

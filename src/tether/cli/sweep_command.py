@@ -15,8 +15,6 @@ from tether.cli.parsing import advising
 if TYPE_CHECKING:
     from tether.plan.sweep import Sweep
 
-__all__ = ["choose_k", "sweep"]
-
 
 def _numbers(_ctx: click.Context, param: click.Parameter, value: str | None) -> list[int] | None:
     """``2,3,7-9``."""

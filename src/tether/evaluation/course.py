@@ -10,8 +10,6 @@ from tether._foundation.arrays import Floats
 from tether._foundation.markup import html_table
 from tether._foundation.words import with_spread
 
-__all__ = ["Course"]
-
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Course:

@@ -43,21 +43,6 @@ if TYPE_CHECKING:
 
     from tether.evaluation.return_distribution import ReturnDistribution
 
-__all__ = [
-    "Evaluation",
-    "chance_of_changes",
-    "evaluate_chain",
-    "evaluate_decider",
-    "evaluate_plan",
-    "evaluate_policy",
-    "feature_value",
-    "own_rest",
-    "policy_chain",
-    "policy_for",
-    "visit",
-    "whole_chain",
-]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(Tabular):

@@ -16,8 +16,6 @@ from tether.core.chain import Chain
 from tether.evaluation.course import Course
 from tether.model.model_record import ModelRecord
 
-__all__ = ["Returns", "returns_of"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Returns:

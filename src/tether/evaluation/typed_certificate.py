@@ -36,8 +36,6 @@ from tether.plan.policy import shares_of_pairs
 from tether.plan.typed_plan import TypedPlanRecord
 from tether.plan.typed_record import TypedRecord
 
-__all__ = ["TypedCertificate", "typed_certificate"]
-
 _UNLIKELY = 0.05
 """Types that are less likely do not decide whether an advised action was seen often enough."""
 

@@ -23,8 +23,6 @@ from tether.model.properties import Property
 from tether.plan.objective import asked_set
 from tether.plan.typed_plan import TypedPlanRecord
 
-__all__ = ["TypeFollowed"]
-
 
 class TypeFollowed:
     """A plan or policy followed under the causal models of one type; ``models`` are those without the property."""

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from tether.learning.crossfitted import CrossFitted
     from tether.learning.uncertainty import PlanUncertainty
 
-__all__ = ["Explanation", "explain"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation(Tabular):

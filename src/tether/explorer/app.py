@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["make_app"]
-
 _PANELS = {
     "answer": ("cards", "sentences", "ladder", "beyond", "sure", "steps"),
     "time": ("time",),

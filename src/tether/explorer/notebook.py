@@ -12,8 +12,6 @@ from tether.explorer.server import Explorer
 from tether.explorer.types_offered import OfTypes
 from tether.plan.typed_record import TypedRecord
 
-__all__ = ["Inline", "explore", "explore_types"]
-
 
 class Inline:
     """A page that is being served: shown as an iframe in a notebook, by its address elsewhere.

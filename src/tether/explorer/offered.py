@@ -26,8 +26,6 @@ from tether.observation.earned import model_return
 from tether.observation.episodes import Episodes
 from tether.observation.path import observe
 
-__all__ = ["AUDITED", "Audited", "Cases", "Entry", "Listed", "LogEpisodes", "Offered", "One", "Opening", "audit_of"]
-
 _FROM_ELSEWHERE = ("icu-sepsis",)
 """Cases whose model is read from another package of the same name."""
 

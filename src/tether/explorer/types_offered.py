@@ -12,8 +12,6 @@ from tether.explorer.offered import Entry, Listed, Opening
 from tether.observation.earned import model_return
 from tether.plan.typed_record import TypedRecord
 
-__all__ = ["OfTypes"]
-
 
 @dataclass(frozen=True)
 class OfTypes:

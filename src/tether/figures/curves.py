@@ -11,8 +11,6 @@ from tether.figures.style import axes, explain_with, look, number_axis, styled
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_curves"]
-
 
 def plot_curves(
     x: Any, curves: Mapping[str, tuple[Any, Any]], xlabel: str, ylabel: str, ax: Axes | None = None

@@ -13,8 +13,6 @@ from tether.model.properties import Property
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_pareto"]
-
 
 def plot_pareto(front: DrawnFront, ax: Axes | None = None) -> Axes:
     """Value against expected influence: the supported policies, and the hull that mixing them attains.

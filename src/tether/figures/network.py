@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.path import Path
 
-__all__ = ["FILLS", "OUTLINES", "draw_network"]
-
 FILLS = (BLACK, "#c4c4c4", "white", "white")
 OUTLINES = (BLACK, BLACK, BLACK, GREY)
 _TEXTS = ("white", BLACK, BLACK, "#666666")

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["forget", "in_notebook", "new_figure"]
-
 
 def new_figure(size: tuple[float, float], layout: Any = None) -> Figure:
     """A figure; in a notebook it is registered with pyplot, because the notebook shows the figures of pyplot.

@@ -13,8 +13,6 @@ from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.conditioning.layers import Graph, expand
 from tether.influence.kappa import Thresholds
 
-__all__ = ["KINDS", "Step", "steps_of"]
-
 KINDS = ("not allowed", "unreachable", "kept", "observed")
 """The kinds of steps, the least first: the pair is not allowed for k; it is allowed, but can no longer be reached from
 s_0; it stays; it was observed."""

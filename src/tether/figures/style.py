@@ -23,39 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.legend import Legend
     from matplotlib.text import Text
 
-__all__ = [
-    "BAD",
-    "BLACK",
-    "BLUE",
-    "CHANGES",
-    "GOOD",
-    "GREEN",
-    "GREY",
-    "MARK",
-    "OBSERVED",
-    "PALE",
-    "RING",
-    "SMALL",
-    "TETHER",
-    "TIME",
-    "VALUE",
-    "VERMILLION",
-    "Look",
-    "axes",
-    "axis_number",
-    "explain_with",
-    "figure_of",
-    "look",
-    "number_axis",
-    "points_per_unit",
-    "single_line",
-    "steps_axis",
-    "styled",
-    "text_width",
-    "time_ticks",
-    "write_name",
-]
-
 BLACK, GREY = "#000000", "#8c8c8c"
 BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0069A6", "#B34A00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
 

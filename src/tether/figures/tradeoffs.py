@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-__all__ = ["plot_lines", "plot_lost"]
-
 
 def plot_lost(
     table: DrawnSweep, m: int, ax: Axes | None = None, *, suggested: int | None = None, chosen: int | None = None

@@ -29,8 +29,6 @@ from tether.figures.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_sizes", "plot_values", "span"]
-
 _MANY = 10
 """If there are more curves than this, they differ by a scale of colours, not by marks."""
 

@@ -14,8 +14,6 @@ from tether.io.names_as_text import find_index
 from tether.model.names import Names
 from tether.observation.arrange import episode_rows
 
-__all__ = ["LogPlaces"]
-
 
 class LogPlaces:
     """The rows of the episodes of a log. The log is read again when this is first used: nothing is kept before.

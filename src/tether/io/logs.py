@@ -34,8 +34,6 @@ from tether.observation.arrange import ByRow, arrange_log, arrange_sound
 from tether.observation.episodes import Episodes, table_of_steps
 from tether.observation.path import Path
 
-__all__ = ["Sound", "log_columns", "read_episodes", "read_sound_episodes", "read_words", "write_episodes"]
-
 _WANTED = ("episode", "t", "state", "action")
 _LABELS = ("episode", "state", "action", "next_state", "outcome")
 _WRITTEN = ("decimal", "encoding", "day_first")

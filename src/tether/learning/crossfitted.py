@@ -24,8 +24,6 @@ from tether.learning.worlds import asked_of_each, block_size, drawn_worlds
 from tether.plan.plan_record import PlanRecord
 from tether.plan.tether_record import tether
 
-__all__ = ["CrossFitted", "cross_fitted"]
-
 _SPLITS = 4
 """How often the counts are cut in two."""
 

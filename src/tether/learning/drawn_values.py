@@ -25,8 +25,6 @@ from tether.plan.plan_record import PlanRecord
 from tether.plan.sweep import Sweep
 from tether.plan.tether_record import tether
 
-__all__ = ["plan_in_draws", "sweep_in_draws"]
-
 
 class _Change(NamedTuple):
     """A step in which a plan, in its likeliest state, changes the observed action."""

@@ -42,22 +42,6 @@ from tether.model.several_types import Types
 from tether.observation.path import Observation, Path, observe
 from tether.plan.typed_record import TypedRecord
 
-__all__ = [
-    "BLOCKS",
-    "Folds",
-    "checked_folds",
-    "counted_by_block",
-    "filled",
-    "fold_models",
-    "folded",
-    "halves",
-    "rest_of",
-    "unseen",
-    "unseen_types",
-    "with_counts",
-    "without",
-]
-
 BLOCKS = 4
 """How many blocks a fold has: a model of the own fold has all but one of them."""
 

@@ -45,8 +45,6 @@ from tether.model.side_by_side import copied_model
 from tether.plan.plan_record import PlanRecord
 from tether.plan.sweep import Sweep
 
-__all__ = ["Posterior", "posterior", "usual_draws"]
-
 _DRAWS = 100
 """How many models are drawn for a learned model, by default: enough for an interval, in about a second."""
 

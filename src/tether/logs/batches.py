@@ -31,19 +31,6 @@ from tether.mdp import MDP
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path
 
-__all__ = [
-    "BATCH",
-    "FileStamps",
-    "Log",
-    "MemoryLog",
-    "PiecewiseLog",
-    "Seen",
-    "changes_of",
-    "last_change",
-    "open_log",
-    "open_pieces",
-]
-
 BATCH = 1024
 """At most so many episodes are answered at once; a process that is stopped loses at most these."""
 

@@ -23,8 +23,6 @@ from tether.observation.ends import Meaning
 from tether.observation.episodes import Episodes
 from tether.observation.path import Observation, Path, observe
 
-__all__ = ["Cohort", "find_episodes", "joined", "reason", "search"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cohort:

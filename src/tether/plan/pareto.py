@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     import pyarrow
     from matplotlib.axes import Axes
 
-__all__ = ["Front", "Point", "against_property", "pareto"]
-
 Measure = Literal["strength", "closeness"] | Property
 
 

@@ -13,8 +13,6 @@ from typing import Any
 from tether.explorer.answer_cache import EpisodeAnswer, Memory
 from tether.explorer.view import View
 
-__all__ = ["Asked", "Part", "parts"]
-
 _LIMITS = ("e", "k", "m", "rule", "influence", "objective")
 
 

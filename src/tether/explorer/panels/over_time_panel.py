@@ -12,8 +12,6 @@ from tether.plan.plan_record import PlanRecord
 from tether.views.report.drawings import Drawing, draw_band, draw_influence, draw_strip
 from tether.views.report.report_features import Band, over_time
 
-__all__ = ["drawings_of", "over_time_part"]
-
 
 def over_time_part(asked: Asked) -> dict[str, Any]:
     """The plan beside what happened."""

@@ -9,8 +9,6 @@ from tether.explorer.panels import Asked
 from tether.explorer.panels.why_panel import MEANINGS
 from tether.views.report.drawings import draw_classes
 
-__all__ = ["states_part"]
-
 
 def states_part(asked: Asked) -> dict[str, Any]:
     """The drawing of the report; its nodes show what they are, and are links to "Why?"."""

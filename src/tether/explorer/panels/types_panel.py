@@ -12,8 +12,6 @@ from tether.explorer.view import View
 from tether.plan.typed_plan import TypedPlanRecord, typed_sweep
 from tether.views.history_page import typed_contents
 
-__all__ = ["types_page"]
-
 _SWEPT = 16
 """Up to this many steps the values of every k and m are shown."""
 

@@ -23,8 +23,6 @@ from tether.views.audit.listed_episodes import listed_episodes
 from tether.views.pages import date_of_page, drawing, in_words, render, source
 from tether.views.report import report as report_plan
 
-__all__ = ["report"]
-
 _REPORTS = 10
 """How many of the top episodes get a report of their own, by default."""
 

@@ -12,8 +12,6 @@ from tether.evaluation.outcomes import UNDER_WAY
 from tether.explanation.verdicts import Nouns
 from tether.views.audit.audit_words import is_certified, name_in_words, outcome_in_words
 
-__all__ = ["listed_episodes"]
-
 _LISTED = 200
 """How many episodes the page lists. The file of the table has them all."""
 

@@ -29,8 +29,6 @@ from tether.plan.tether_record import tether
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["is_graph", "plot_classes"]
-
 _LARGE, _LONG, _DENSE = 12, 8, 16
 """The most states in a layer, steps in time, and edges between two layers for a graph; beyond, classes are counted."""
 

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-__all__ = ["plot_band", "plot_course", "plot_strip", "plot_tailoring"]
-
 _TWO = ("filled mark and line: exact", "hollow mark and caps: published")
 
 _BARS = 15
