@@ -11,7 +11,7 @@ import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
 from tether._foundation.rounding import gain_of, rounding_of
-from tether.auditing.answer_table import AnswerTable
+from tether.auditing.answer_arrays import AnswerTable
 from tether.auditing.answering import PreparedQuestion
 from tether.conditioning.gumbel_max import GumbelMax
 from tether.conditioning.horizon import Horizon

@@ -110,7 +110,7 @@ def _of_types(episode: Episode, audit: str | None) -> Offered:
     """An episode of somebody whose type was never recorded; MODEL is a directory of types."""
     from tether.cli.described import title_of_path
     from tether.cli.explaining_types import first_of, opened_types, path_about_types
-    from tether.explorer.types_offered import OfTypes
+    from tether.explorer.offered import OfTypes
     from tether.io import open_path
     from tether.objects.counterfactual_object import counterfactual
 

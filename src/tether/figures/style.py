@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +14,6 @@ import numpy as np
 from tether._foundation.arrays import Ints
 from tether._foundation.markup import clean, with_minus_signs
 from tether._foundation.words import number
-from tether.figures.own_figure import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -251,3 +251,48 @@ def _font(size: float) -> FontProperties:
     from matplotlib.font_manager import FontProperties
 
     return FontProperties(family="DejaVu Sans", size=size)
+
+
+# ---- A figure of its own -------------------------------------------------------------------------------------------
+# A figure of its own, and in a notebook one that appears below the cell that drew it.
+
+
+def new_figure(size: tuple[float, float], layout: Any = None) -> Figure:
+    """A figure; in a notebook it is registered with pyplot, because the notebook shows the figures of pyplot.
+
+    Everywhere else pyplot is not imported: no window, no backend, no global state.
+
+    >>> float(new_figure((4.0, 3.0)).get_figwidth())
+    4.0
+    """
+    if in_notebook():
+        from matplotlib import pyplot
+
+        return pyplot.figure(figsize=size, layout=layout)
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=size, layout=layout)
+
+
+def in_notebook() -> bool:
+    """Whether this code runs in the kernel of a notebook.
+
+    >>> in_notebook()
+    False
+    """
+    found = sys.modules.get("IPython")
+    shell = None if found is None else found.get_ipython()
+    return hasattr(shell, "kernel")
+
+
+def forget(figure: Figure) -> None:
+    """Do not show a figure in the notebook after all: it was drawn to be written to a file.
+
+    Examples
+    --------
+    >>> from tether.views.figures import forget, plot_lines
+    >>> forget(plot_lines([1], [1], {}).figure)
+    """
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.close(figure)

@@ -138,7 +138,7 @@ def _allowed(mdp: MDP, path: Path, log: str, episode: str, options: dict[str, An
     try:
         observe(mdp, path)
     except PathError as error:
-        from tether.io.logplaces import LogPlaces
+        from tether.io.logs import LogPlaces
 
         places = LogPlaces(log, options)
         raise PathError([places.located(episode, one) for one in error.problems], error.total) from None

@@ -22,8 +22,7 @@ from tether._foundation.arrays import Ints
 from tether._foundation.problems import LIMIT, Source
 from tether.errors import FileError, Problem, QueryError
 from tether.io.datasets import read_if_dataset
-from tether.io.logplaces import LogPlaces
-from tether.io.logs import Sound, read_sound_episodes
+from tether.io.logs import LogPlaces, Sound, read_sound_episodes
 from tether.io.names_as_text import are_whole, find_index, text_of
 from tether.logs.cohort import Cohort, find_episodes, reason
 from tether.logs.fingerprint import digest_of_episodes

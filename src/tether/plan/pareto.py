@@ -155,7 +155,7 @@ class Front(Tabular):
         >>> tether.counterfactual(case.mdp, case.path).pareto(m=2).plot().get_ylabel()
         'value of the initial state'
         """
-        from tether.figures.front import plot_pareto
+        from tether.figures.tradeoffs import plot_pareto
 
         return plot_pareto(self, ax)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tether._foundation.words import number, percent, shown
 from tether.explorer.answer_cache import property_labels, property_of
-from tether.explorer.types_offered import OfTypes
+from tether.explorer.offered import OfTypes
 from tether.explorer.view import View
 from tether.plan.typed_plan import TypedPlanRecord, typed_sweep
 from tether.views.history_page import typed_contents
