@@ -32,8 +32,6 @@ from tether.plan.tether_record import tether
 if TYPE_CHECKING:
     from tether.learning.posterior import Posterior
 
-__all__ = ["PreparedQuestion", "certified_alone", "conditioned_on", "plan_alone"]
-
 
 @dataclass(frozen=True, eq=False)
 class PreparedQuestion:

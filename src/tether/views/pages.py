@@ -20,8 +20,6 @@ from tether.errors import QueryError
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["date_of_page", "drawing", "in_words", "render", "source"]
-
 _LONG_WORDS = re.compile(r"(\S{16,})")
 _BREAKS = re.compile(r"(?<=\w[/_])(?=\w)")
 
