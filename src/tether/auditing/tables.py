@@ -53,8 +53,9 @@ import pyarrow.compute as pc
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import NameColumn
-from tether.auditing.answer_arrays import NONE, UNKNOWN, UNRECORDED, VERDICTS, Answers
+from tether.auditing.answer_arrays import NONE, UNKNOWN, UNRECORDED, Answers
 from tether.auditing.reviewed import LargestMistakes, mistake_column
+from tether.evaluation.certificate import VERDICTS
 from tether.evaluation.outcomes import UNDER_WAY
 from tether.mdp import MDP
 from tether.model.form import pair_states

@@ -9,7 +9,7 @@ import click
 
 from tether.cli.doing import LIMITS
 from tether.cli.helping import command
-from tether.cli.options import Episode, about_an_episode, as_json, with_objective, with_rule
+from tether.cli.options import Episode, QuestionOptions, about_an_episode, as_json, with_rule_and_objective
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -33,12 +33,9 @@ Examples:
     show_default=True,
     help="How many actions may change in all.",
 )
-@with_rule
-@with_objective
+@with_rule_and_objective
 @as_json
-def decisions(
-    episode: Episode, m: int, rule: Any, influence: Any, objective: Any, minimise: bool, as_json: bool
-) -> None:
+def decisions(episode: Episode, m: int, question: QuestionOptions, as_json: bool) -> None:
     """Which decisions mattered?
 
     One row per step and available action. Each has its mistake, by what could be known at the time; the expected return
@@ -48,21 +45,18 @@ def decisions(
     """
     from tether.cli.json_output import print_json
     from tether.cli.screen import progress, put
-    from tether.explanation.answer_data import objective_data
 
     cf = episode.replay()
     with progress() as say:
         say("computing every other action", LIMITS)
-        found = cf.decisions(objective, m, rule=rule, influence=influence, minimise=minimise)
+        found = cf.decisions(m=m, **question.tethering, **question.judging)
     if as_json:
         print_json(
             "decisions",
             **episode.named,
             T=cf.T,
             m=found.m,
-            rule=rule,
-            influence=str(influence),
-            **objective_data(objective, minimise),
+            **question.in_json,
             discount=cf.mdp.discount,
             observed_value=found.observed_value,
             outcome=found.outcome,

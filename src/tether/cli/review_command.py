@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tether.cli.helping import command
-from tether.cli.options import Episode, about_an_episode, as_json, with_objective
-from tether.cli.parsing import renamed_columns
+from tether.cli.options import Episode, about_an_episode, as_json, with_objective, with_policy_columns
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -37,8 +36,7 @@ Examples:
     help="What decisions are judged against: best, usual (for a learned model, as often as in its log), random, or a "
     "file, as in tether evaluate.",
 )
-@click.option("--policy-column", "policy_columns", multiple=True, callback=renamed_columns, metavar="OURS=YOURS",
-              help="A column of the policy's file that has another name.")  # fmt: skip
+@with_policy_columns
 @with_objective
 @as_json
 def review(

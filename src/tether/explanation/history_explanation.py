@@ -7,12 +7,12 @@ changes that are left, so a step says where the plan is most likely then, and wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrow import Tabular, name_array
+from tether._foundation.arrow import Tabular, table_of
 from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.rounding import ROUNDING
 from tether._foundation.words import counted, number, percent, shown
@@ -230,20 +230,11 @@ class HistoryExplanation(Tabular, Displayed):
         ending = outcome_of(mdp, place)
         return shown(state if ending is None else ending.name), ""
 
-    def _columns(self, mdp: ModelRecord) -> dict[str, Any]:
-        """The fields of the steps, each as a column."""
-        names, columns = {"state": mdp.states, "planned_state": mdp.states, "action": mdp.actions}, dict[str, Any]()
-        names["planned"] = mdp.actions
-        for field in fields(self.steps[0]):
-            values = [getattr(step, field.name) for step in self.steps]
-            columns[field.name] = name_array(values, names[field.name]) if field.name in names else values
-        return columns
-
     def to_arrow(self) -> pyarrow.Table:
         """One row per step, with the fields of a step."""
-        import pyarrow as pa
-
-        return pa.table(self._columns(self._mdp))
+        states, actions = self._mdp.states, self._mdp.actions
+        names = {"state": states, "planned_state": states, "action": actions, "planned": actions}
+        return table_of(type(self.steps[0]), self.steps, names)
 
     @property
     def _mdp(self) -> ModelRecord:

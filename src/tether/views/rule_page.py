@@ -11,15 +11,13 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.words import counted, percent, percents
-from tether._foundation.writing import written
 from tether._version import __version__
 from tether.conditioning.model_sets import EVERY_MODEL, IN_SHORT
-from tether.errors import QueryError
 from tether.explanation.verdicts import Nouns
 from tether.figures.output import inline_svg
 from tether.figures.rule_bars import plot_rules
 from tether.ruling.rule_results import EvaluatedRule, RulesRecord, range_in_words, whole
-from tether.views.pages import date_of_page, drawing, in_words, render
+from tether.views.pages import date_of_page, drawing, facts_of, write_page
 from tether.views.report.drawings import Drawing
 
 
@@ -33,18 +31,17 @@ def write_rules(
     nouns: Nouns | None = None,
 ) -> Path:
     """Write the page of rules; see `tether.records.Rules.report`."""
-    if about is not None and not isinstance(about, Mapping):
-        raise QueryError(f"about must map names to values, not {about!r}")
-    target, day, say = Path(file), date_of_page(date), nouns or Nouns()
+    facts, day, say = facts_of(about), date_of_page(date), nouns or Nouns()
     shown = rules.chosen or (() if rules.searched else tuple(rules))
-    named = {"date": day.isoformat(), "made by": f"Tether {__version__}", **rules.settings, **(about or {})}
-    text = render(
+    named = {"date": day.isoformat(), "made by": f"Tether {__version__}", **rules.settings, **facts}
+    return write_page(
+        file,
         "rules.html",
+        day,
         nouns=say,
         title=title or "What should be done from now on?",
         under=say(_source(rules)),
-        source=str((about or {}).get("model file", "")),
-        date=in_words(day),
+        source=str(facts.get("model file", "")),
         lead=say(_lead(rules)),
         rules=[_said(_screen(rules, number, one), say) for number, one in enumerate(shown)],
         table=_said(_table(rules), say),
@@ -52,9 +49,6 @@ def write_rules(
         placebo=_placebo(rules),
         settings=[(name, str(value)) for name, value in named.items() if value is not None and value is not False],
     )
-    with written(target) as partial:
-        partial.write_text(text, encoding="utf-8", newline="\n")
-    return target
 
 
 def _said(part: Any, say: Nouns) -> Any:
