@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import at_most_three_digits, counted, in_points, percent, percents, three_digits
 from tether.conditioning.model_sets import IF_EQUAL, IF_IMPOSSIBLE, is_practice_assumed
 from tether.evaluation.review import SURE
-from tether.explanation.state_words import acting
+from tether.explanation.state_words import Name, acting
 from tether.model.practice import strongest_in_words
 
 if TYPE_CHECKING:
     from tether.explanation.mistakes import Review, ReviewedStep
-
-Name = Callable[[Any], str]
-"""Turns a state or an action into text."""
 
 _ALMOST = 0.9999
 """No log makes anything more likely than that."""
