@@ -110,13 +110,13 @@ def _without_limits() -> None:
         raise click.UsageError(f"{' and '.join(given)}: these make a plan; with --policy there is none to make.")
 
 
-def _table(found: Certificate) -> Table:
+def _table(certificate: Certificate) -> Table:
     from tether._foundation.rounding import gain_of
     from tether._foundation.words import number
     from tether.cli.screen import plain_table
 
     table = plain_table("causal models", "worst", "Gumbel-max", "best", "guaranteed gain", right=range(1, 5))
-    for name, worst, best in found.ranges:
-        gain = gain_of(worst, found.observed_value, found.minimise)
-        table.add_row(name, *(number(value) for value in (worst, found.value, best, gain)))
+    for name, worst, best in certificate.ranges:
+        gain = gain_of(worst, certificate.observed_value, certificate.minimise)
+        table.add_row(name, *(number(value) for value in (worst, certificate.value, best, gain)))
     return table

@@ -429,18 +429,18 @@ def _review(standard: Standard, seen: Observation, horizon: Any, cf: Counterfact
     )
 
 
-def undoing_strength(found: Review, step: ReviewedStep) -> float:
+def undoing_strength(review: Review, step: ReviewedStep) -> float:
     """How strong a hidden cause at one step must be for what was done there to be as good as what seems best."""
     from tether.core.extremes import undoing_strengths
 
-    standard = Standard(found.mdp, found.against, found.objective, found.minimise)
-    world, sign = standard.world[0], -1.0 if found.minimise else 1.0
-    share, rewards = shares_of_pairs(found.mdp), world.rewards.at(step.t)
+    standard = Standard(review.mdp, review.against, review.objective, review.minimise)
+    world, sign = standard.world[0], -1.0 if review.minimise else 1.0
+    share, rewards = shares_of_pairs(review.mdp), world.rewards.at(step.t)
     rows = []
     for action in (step.best, step.action):
         pair = world.pair_index(step.state, action)
         entries = world.entries(pair)
-        after = standard.values_at(step.t + 1, found.horizon, world.form.next_state[entries].astype(np.int64))
+        after = standard.values_at(step.t + 1, review.horizon, world.form.next_state[entries].astype(np.int64))
         earned = rewards[entries] if world.rewards.by_entry else rewards[pair]
         rows.append((share[pair : pair + 1], world.form.probability[entries], sign * (earned + world.discount * after)))
 
