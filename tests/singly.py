@@ -6,10 +6,10 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from tether._foundation.rounding import gain_of
-from tether.auditing.answer_arrays import UNRECORDED, VERDICTS, Answers, not_reviewed, unanswered
+from tether.auditing.answer_arrays import UNRECORDED, Answers, not_reviewed, unanswered
 from tether.auditing.answering import conditioned_on
 from tether.errors import QueryError, TetherError
-from tether.evaluation.certificate import certificate_of, why_uncertified
+from tether.evaluation.certificate import VERDICTS, certificate_of, why_uncertified
 from tether.evaluation.evaluate import evaluate_plan, evaluate_policy
 from tether.evaluation.plan_risk import risk_of
 from tether.evaluation.review import Batch, horizons

@@ -12,26 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.evaluation.certificate import VERDICTS
 from tether.evaluation.outcomes import absorbing
 from tether.mdp import MDP
 from tether.model.model_record import ModelRecord
 
 if TYPE_CHECKING:
     import pyarrow
-
-__all__ = [
-    "NONE",
-    "UNKNOWN",
-    "UNRECORDED",
-    "VERDICTS",
-    "Answers",
-    "join",
-    "not_reviewed",
-    "outcome_codes",
-    "sets_apart",
-    "unanswered",
-]
 
 NONE, UNRECORDED, UNKNOWN = -1, -2, -3
 """Codes of an end that is no outcome, of one that was not recorded, and of an episode that was not answered."""

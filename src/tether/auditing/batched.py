@@ -16,8 +16,15 @@ from tether._foundation.rounding import gain_of
 from tether.auditing.answer_arrays import NOT_SEEN, UNKNOWN, UNRECORDED, Answers, AnswerTable, not_reviewed
 from tether.auditing.answering import PreparedQuestion, certified_alone, plan_alone
 from tether.auditing.batch_plans import Batch, NotTogetherError, Plans
-from tether.auditing.beyond import horizons_of, last_states, logged_returns, up_to_their_ends
-from tether.auditing.followed import Followed, Guaranteed, World
+from tether.auditing.followed import (
+    Followed,
+    Guaranteed,
+    World,
+    horizons_of,
+    last_states,
+    logged_returns,
+    up_to_their_ends,
+)
 from tether.auditing.reviewed import longest_of, standard_of
 from tether.conditioning.sampled import SampledGumbelMax
 from tether.core.batch import Steps, StuckError
@@ -269,7 +276,7 @@ class CrossFit:
     def answer(self, part: Cohort, until: int) -> tuple[list[Followed], Floats | None]:
         """What the plans of some episodes lead to where they were not chosen, those of the other folds first.
 
-        ``until`` is their horizon (`tether.auditing.beyond`). With draws, also the values of each episode in models
+        ``until`` is their horizon (`tether.auditing.followed`). With draws, also the values of each episode in models
         that the counts of each fold leave possible, (2 × draws, n): those of either plan, because half of the log knows
         less than the mean of two halves would say.
         """

@@ -89,6 +89,6 @@ def _first_steps(cohort: Cohort, steps: int | None) -> Cohort:
     return cohort.keeping(t < steps)
 
 
-def _with_outcomes(found: Answers, cohort: Cohort) -> Answers:
+def _with_outcomes(answers: Answers, cohort: Cohort) -> Answers:
     """The answers with the outcomes that only the log has."""
-    return found if cohort.said is None else replace(found, said=cohort.said)
+    return answers if cohort.said is None else replace(answers, said=cohort.said)
