@@ -86,8 +86,8 @@ class Engine:
     def _groups(self, episodes: Ints, steps: Ints, until: Ints, size: int) -> list[Ints]:
         """Episodes that are answered together.
 
-        They have the same horizon. A policy may depend on all that was done in an episode; and on how many steps it has,
-        where its horizon is the end of the record.
+        They have the same horizon. A policy may depend on all that was done in an episode; and where its horizon is the
+        end of the record, on how many steps there are.
         """
         if self._needs_record:
             return list(episodes[:, None])

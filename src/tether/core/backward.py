@@ -83,6 +83,13 @@ class Choices:
     on_path: Ints
     columns: int
 
+    def of_k(self, episode: Ints, which: Ints) -> Choices:
+        """What is chosen for one k of each episode, by number; ``episode`` is that of each node."""
+        n, width = self.of_node.shape
+        each = self.of_node.reshape(n, width // self.columns, self.columns)
+        of_node = each[np.arange(n), np.minimum(which[episode[:n]], each.shape[1] - 1)]
+        return Choices(of_node, np.take_along_axis(self.on_path, which[:, None], axis=1), self.columns)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solved:
