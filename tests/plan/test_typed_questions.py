@@ -57,6 +57,10 @@ def test_a_plan_followed_history_by_history_has_its_value_and_its_distribution(s
     for i, name in enumerate(outlook.stds):
         own = sum(mass[i] * (returns(mdp, states, actions) - plan.values[name]) ** 2 for states, actions, mass in found)
         assert outlook.stds[name] == pytest.approx(np.sqrt(own / cf.shares[i]), abs=1e-9)
+    seen = returns(mdp, cf.path.states, cf.path.actions)
+    ends = [(sum(mass), returns(mdp, states, actions) - seen) for states, actions, mass in found]
+    assert plan.risk.worse == pytest.approx(sum(mass for mass, more in ends if more < -1e-9), abs=1e-12)
+    assert plan.risk.better == pytest.approx(sum(mass for mass, more in ends if more > 1e-9), abs=1e-12)
     for t in range(cf.T + 1):
         by_hand = {}
         for states, _, mass in found:
@@ -102,6 +106,8 @@ def test_one_type_gives_the_answers_of_its_model(seed):
         for minimise in (False, True):
             plan = cf.plan(k=2, m=2, minimise=minimise)
             assert plan.value == pytest.approx(usual.plan(k=2, m=2, minimise=minimise).value, abs=1e-12)
+            own, known = cf.plan(m=2, minimise=minimise).risk, usual.plan(k=5, m=2, minimise=minimise).risk
+            assert (own.worse, own.better) == pytest.approx((known.worse, known.better), abs=1e-12)
             goal = tether.reach([1])
             if path.states[0] != 1:
                 asked = cf.plan(m=2, objective=goal, minimise=minimise)
@@ -167,6 +173,20 @@ def test_mistakes_are_those_of_a_recursion_over_beliefs(seed):
         assert step.expected == pytest.approx(expected, abs=1e-9)
         assert step.mistake == pytest.approx(expected - best(step.t, step.state, belief, step.action), abs=1e-9)
     assert review.expected - review.mistakes + review.luck == pytest.approx(review.observed, abs=1e-9)
+
+
+def test_an_absorbing_state_in_which_actions_earn_differently_has_decisions():
+    rows = [("ill", "wait", "home", 0.5, 0), ("ill", "wait", "ill", 0.5, 0), ("ill", "treat", "home", 1.0, -1)]
+    rows += [("home", "wait", "home", 1.0, 0), ("home", "treat", "home", 1.0, 2)]
+    mdp = tether.MDP.from_table(*zip(*rows, strict=True))
+    path = tether.Path(["ill", "home", "home"], ["wait", "wait"])
+    types = tether.Types({"a": mdp, "b": mdp}, prior={"a": 0.5, "b": 0.5})
+    mine, theirs = tether.counterfactual(types, path).review(), tether.review(mdp, path)
+    assert [(one.action, one.best, one.mistake) for one in mine.steps] == [
+        (one.action, one.best, pytest.approx(one.mistake)) for one in theirs.steps
+    ]
+    assert mine.largest().action == "wait"
+    assert str(mine) == str(theirs)
 
 
 def test_beliefs_along_a_counterfactual_history_are_those_of_bayes():

@@ -26,6 +26,7 @@ from tether.conditioning.model_sets import (
     model_set,
 )
 from tether.errors import QueryError
+from tether.evaluation.plan_risk import Risk, risk_over_types
 from tether.evaluation.sightings import ENOUGH
 from tether.evaluation.typed_following import TypeFollowed
 from tether.model.practice import strongest_in_words
@@ -36,7 +37,7 @@ from tether.plan.policy import shares_of_pairs
 from tether.plan.typed_plan import TypedPlanRecord
 from tether.plan.typed_record import TypedRecord
 
-__all__ = ["TypedCertificate", "typed_certificate"]
+__all__ = ["TypedCertificate", "risk_of_typed", "typed_certificate"]
 
 _UNLIKELY = 0.05
 """Types that are less likely do not decide whether an advised action was seen often enough."""
@@ -182,6 +183,15 @@ def typed_certificate(
     found = _certified(plan.cf, followed, values, plan.objective, plan.minimise, gamma, practice)
     compared = strongest_in_words(plan.cf.types.together) if compare and 1.0 < found.gamma_star < np.inf else ""
     return replace(found, least_seen=_least_seen(plan), compared=compared)
+
+
+def risk_of_typed(plan: TypedPlanRecord) -> Risk:
+    """The chances that a replay under a plan ends worse, or better, than what happened."""
+    worlds, found = plan.cf.by_type.values(), []
+    for one, share in zip(worlds, plan.cf.shares.tolist(), strict=True):
+        followed = TypeFollowed.of_plan(model_set(one, "nothing"), plan).followed
+        found.append((share, followed, observed_value(asked(one, plan.objective, plan.minimise))))
+    return risk_over_types(found, plan.minimise)
 
 
 def _least_seen(plan: TypedPlanRecord) -> int | None:

@@ -35,6 +35,7 @@ from tether.observation.changes import nothing_to_change
 if TYPE_CHECKING:
     import pyarrow
 
+    from tether.evaluation.plan_risk import Risk
     from tether.explanation.mistakes import Review
     from tether.model.model_record import ModelRecord
     from tether.plan.limited import LimitedPlanRecord
@@ -100,7 +101,7 @@ class HistoryExplanation(Tabular, Displayed):
     def parts(self, name: Callable[[Any], str] = repr) -> tuple[list[str], list[str], list[str]]:
         """The sentences, by the three questions that they answer."""
         luck = [] if self.review is None else review_verdict(self.review, name)
-        said = [*luck, *self._change(name), self._value()], [*self._about(name)], [*self._sure()]
+        said = [*luck, *self._change(name), self._value(), self._replays()], [*self._about(name)], [*self._sure()]
         luck, about, sure = ([sentence for sentence in part if sentence] for part in said)
         return luck, about, sure
 
@@ -155,6 +156,11 @@ class HistoryExplanation(Tabular, Displayed):
     @property
     def moved(self) -> float:
         """The part of the probability that the episode moves at the first change; 1 if there is none."""
+        raise NotImplementedError
+
+    @property
+    def risk(self) -> Risk | None:
+        """How likely a replay is to end worse, or better, than what happened; None if that is not known."""
         raise NotImplementedError
 
     @property
@@ -215,6 +221,12 @@ class HistoryExplanation(Tabular, Displayed):
         some = self._values_by_type
         each = f": {', '.join(f'{text(one)} for {name}' for name, one in some.items())}" if len(some) > 1 else ""
         return f"{what} is then {text(plan.value)} instead of {text(plan.observed_value)}{each}."
+
+    def _replays(self) -> str:
+        """How many of 100 replays end worse, and better, than what happened."""
+        counts = bool(self.changes) and self.plan.objective is None and self.plan.gain != 0.0
+        risk = self.risk if counts else None
+        return "" if risk is None else risk.sentence
 
     def happened(self, step: HistoryStep) -> tuple[str, str]:
         """What was observed and done at a step, as text; after the end how it ended, and nothing."""

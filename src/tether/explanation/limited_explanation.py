@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tether._foundation.words import counted, number, percent
 from tether.errors import QueryError
 from tether.evaluation.certificate import Certificate, certificate_of
+from tether.evaluation.plan_risk import Risk, risk_of_limited
 from tether.explanation.history_explanation import HistoryExplanation, HistoryStep
 from tether.explanation.mistakes import Review, review_counterfactual
 from tether.plan.limited import LimitedPlanRecord
@@ -113,6 +114,11 @@ class LimitedExplanation(HistoryExplanation):
             return review_counterfactual(plan.cf, "best", plan.objective, plan.minimise, None)
         except QueryError:
             return None
+
+    @cached_property
+    def risk(self) -> Risk | None:
+        """How likely a replay is to end worse, or better, than what happened; None if something follows the record."""
+        return risk_of_limited(self.plan)
 
     @property
     def moved(self) -> float:

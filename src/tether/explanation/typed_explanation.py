@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tether._foundation.words import number, percent
-from tether.evaluation.typed_certificate import TypedCertificate, typed_certificate
+from tether.evaluation.plan_risk import Risk
+from tether.evaluation.typed_certificate import TypedCertificate, risk_of_typed, typed_certificate
 from tether.explanation.history_explanation import HistoryExplanation, HistoryStep
 from tether.explanation.typed_review import TypedReview, review_typed
 from tether.plan.typed_plan import TypedPlanRecord
@@ -102,6 +103,11 @@ class TypedExplanation(HistoryExplanation):
         if len(types.models) > 2 or types.own_practice is not None:
             return None
         return review_typed(self.plan.cf, self.plan.objective, self.plan.minimise)
+
+    @cached_property
+    def risk(self) -> Risk:
+        """How likely a replay is to end worse, or better, than what happened."""
+        return risk_of_typed(self.plan)
 
     @property
     def _unreviewed(self) -> str:

@@ -24,7 +24,7 @@ from tether.evaluation.outcomes import outcome_of
 from tether.evaluation.review import chance_above
 from tether.explanation.mistakes import Review, ReviewedStep, lowest_mean
 from tether.model.properties import Property
-from tether.observation.changes import nothing_to_change
+from tether.observation.changes import nothing_left
 from tether.observation.earned import model_return, step_rewards
 from tether.plan.hidden_types import MOST, TypedValues
 from tether.plan.objective import negated_model
@@ -35,9 +35,6 @@ from tether.plan.typed_plan import worlds
 from tether.plan.typed_record import TypedRecord
 
 __all__ = ["TypedReview", "review_typed"]
-
-_NO_ACTION = -1
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TypedReview(Review):
@@ -94,7 +91,7 @@ def review_typed(cf: TypedRecord, objective: Property | None, minimise: bool) ->
         luck = 0.0
         if after >= 0:
             luck = float(earned[t] + discount * _best(values, t + 1, after, beliefs[t + 1]) - worth[own])
-        over = bool(nothing_to_change(form, np.array([s]), _NO_ACTION)[0])
+        over = all(nothing_left(models[z].form, t, np.array([s]))[0] for z in np.flatnonzero(beliefs[t]))
         done, better = cf.path.actions[t], models[0].actions[int(form.pair_action[best])]
         acted = (None, None) if over else (done, better)
         sure = _probability(standards, beliefs[t], best, int(pairs[own])) if mistake > 0.0 else 0.0

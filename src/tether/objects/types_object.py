@@ -17,6 +17,7 @@ from tether.plan.typed_plan import TypedPlanRecord, TypedSweep, typed_sweep
 from tether.plan.typed_record import TypedRecord
 
 if TYPE_CHECKING:
+    from tether.evaluation.plan_risk import Risk
     from tether.evaluation.typed_certificate import TypedCertificate
     from tether.evaluation.typed_evaluation import TypedEvaluation
     from tether.explanation.typed_decisions import TypedDecisions
@@ -67,6 +68,23 @@ class TypedPlan(TypedPlanRecord, HistoryPlan):
         from tether.evaluation.typed_evaluation import evaluate_typed_plan
 
         return evaluate_typed_plan(self)
+
+    @property
+    def risk(self) -> Risk:
+        """How likely a replay is to end worse, or better, than what happened: the mean over the types.
+
+        Where types earn different rewards, a replay is compared with what the episode earned as of its type.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.hidden_diabetes()
+        >>> tether.counterfactual(case.types, case.paths["unclear"]).plan(m=1).risk
+        <Risk: worse 0, better 1>
+        """
+        from tether.evaluation.typed_certificate import risk_of_typed
+
+        return risk_of_typed(self)
 
     def _picture(self) -> str:
         from tether.figures.output import inline_svg
