@@ -127,9 +127,10 @@ def test_one_type_gives_the_answers_of_its_model(seed):
             assert mine.gamma_star == (None if star is None else pytest.approx(star, rel=1e-6))
         assert cf.evaluate("random").value == pytest.approx(usual.evaluate("random").value, abs=1e-12)
         assert cf.evaluate("random").std == pytest.approx(usual.evaluate("random").std, abs=1e-9)
-        assert [row.value for row in cf.decisions().rows] == pytest.approx(
-            [row.value for row in usual.decisions().rows], abs=1e-12
-        )
+        for field in ("value", "mistake", "strength", "needed_k"):
+            mine, theirs = ([getattr(row, field) for row in one.decisions().rows] for one in (cf, usual))
+            assert mine == pytest.approx(theirs, abs=1e-9)
+        assert cf.decisions().sentences(str) == usual.decisions().sentences(str)[: len(cf.decisions().sentences(str))]
         for t, s, a in itertools.product(range(4), mdp.states, mdp.actions):
             assert dict(zip(*cf.row(t, s, a), strict=True)) == pytest.approx(
                 dict(zip(*usual.row(t, s, a), strict=True)), abs=1e-12
@@ -398,6 +399,50 @@ def test_what_types_refuse():
     ):
         with pytest.raises(tether.QueryError, match=why):
             ask()
+
+
+@pytest.mark.parametrize("seed", range(tries(4, 20)))
+def test_only_and_never_beside_a_recursion_over_beliefs(seed):
+    cf = world_of(seed)
+    T, some = cf.T, np.random.default_rng(seed)
+    meant = {(t, s, a) for t in range(T) for s in cf.types.models["z0"].states for a in (0, 1) if some.random() < 0.4}
+
+    def which(t, state, action):
+        return (t, state, action) in meant
+
+    for m, minimise in itertools.product((1, 2), (False, True)):
+        for given, allowed in (
+            ({"never": which}, lambda *change: change not in meant),
+            ({"only": which}, lambda *change: change in meant),
+            ({"only": {"step": [0, 2]}}, lambda t, _s, _a: t != 1),
+        ):
+            plan = cf.plan(m=m, minimise=minimise, **given)
+            assert plan.value == pytest.approx(by_beliefs(cf, m, allowed, -1 if minimise else 1), abs=1e-12)
+            assert cf.sweep(ks=[T + 1], ms=[m], minimise=minimise, **given).values[0, 0] == pytest.approx(plan.value)
+
+
+def test_an_audit_begins_with_mistakes_and_is_ordered_by_them():
+    cf = world_of(1)
+    log = {str(i): cf.types.models[f"z{i % 2}"].simulate("random", 3, rng=i, start=0) for i in range(8)}
+    audit = tether.audit(cf.types, log, m=1)
+    reviews = {name: tether.counterfactual(cf.types, path).review() for name, path in log.items()}
+    costs = [row.claimed for row in audit.rows]
+    assert costs == sorted(costs, reverse=True)
+    assert costs == pytest.approx([reviews[row.episode].mistakes for row in audit.rows])
+    bad = sum(cost > 0 for cost in costs)
+    assert 0 < bad < len(log)
+    assert f"In {bad} of them" in str(audit)
+    assert str(audit).index("mistake that could be known") < str(audit).index("With hindsight")
+    table = audit.to_arrow().to_pylist()
+    for row, one in zip(audit.rows, table, strict=True):
+        worst, plan = reviews[row.episode].largest(), tether.counterfactual(cf.types, log[row.episode]).plan(m=1)
+        assert one["p_worse"] == (plan.risk.worse if plan.gain > 0 else 0.0)
+        assert (one["largest_mistake"] is None) == (worst is None)
+        assert one["expected"] - one["mistakes"] + one["luck"] == pytest.approx(one["observed"])
+        if row.step is not None:
+            step = reviews[row.episode]
+            less = step.cost(row.step, row.did) - step.cost(row.step, row.instead)
+            assert one["known_then"] == ("better" if less > 0 else "not better")
 
 
 def test_an_audit_has_the_plans_of_its_episodes_and_lists_the_impossible_ones():

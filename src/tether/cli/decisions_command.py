@@ -47,11 +47,19 @@ def decisions(
     if only this action had been different; with -m 2 or more, the best return with this action and at most m changes in
     all; the probability that the observed outcome would not have happened; and the shortest tether that allows the
     action.
+
+    MODEL may be a directory with the models of several types: returns are then averaged over what the episode says of
+    the type.
     """
+    from tether.cli.explaining_types import about_types, decisions_for_types
     from tether.cli.json_output import print_json
     from tether.cli.screen import progress, put
     from tether.explanation.answer_data import objective_data
 
+    if about_types(episode, {}, None):
+        other = (rule, str(influence)) != ("definition", "support")
+        decisions_for_types(episode, objective, minimise, as_json, {"-m": m > 1, "--rule or --influence": other})
+        return
     cf = episode.replay()
     with progress() as say:
         say("computing every other action", LIMITS)

@@ -9,7 +9,15 @@ import click
 from tether.cli.doing import LIMITS
 from tether.cli.helping import command
 from tether.cli.json_output import print_json
-from tether.cli.options import Episode, about_an_episode, as_json, with_advisable, with_objective, with_rule
+from tether.cli.options import (
+    Episode,
+    PlanOptions,
+    about_an_episode,
+    as_json,
+    with_advisable,
+    with_objective,
+    with_rule,
+)
 from tether.cli.parsing import advising
 
 if TYPE_CHECKING:
@@ -61,11 +69,18 @@ def sweep(
 
     The tether gets longer down the table, and more actions may change to the right. The value never gets worse in
     either direction. Neighbouring k with the same values share a row, and neighbouring m share a column.
+
+    MODEL may be a directory with the models of several types: the plans are for somebody who does not see the type.
     """
+    from tether.cli.explaining_types import about_types, sweep_for_types
     from tether.cli.screen import progress
     from tether.explanation.answer_data import objective_data
     from tether.plan.limits import enough_k
 
+    if about_types(episode, {}, None):
+        limits = PlanOptions(None, 0, rule, influence, objective, minimise, only=only, never=never, cost=cost)
+        sweep_for_types(episode, ks, ms, limits, as_json)
+        return
     cf = episode.replay()
     with progress() as say:
         say("planning for every k and m", LIMITS)

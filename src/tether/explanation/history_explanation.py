@@ -17,6 +17,7 @@ from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.rounding import ROUNDING
 from tether._foundation.words import counted, number, percent, shown
 from tether.evaluation.outcomes import outcome_of
+from tether.explanation.deciding import KNOWN_THEN
 from tether.explanation.reviewing import review_verdict
 from tether.explanation.verdicts import (
     Nouns,
@@ -195,7 +196,12 @@ class HistoryExplanation(Tabular, Displayed):
         if self.plan.gain == 0.0 or not self.changes:
             yield f"{head}, nothing is expected to be better than what was done."
         else:
-            yield f"{head}: {self._best(name)}"
+            yield f"{head}: {self._best(name)}{KNOWN_THEN[self._known_then]}"
+
+    @property
+    def _known_then(self) -> str:
+        """What was known of the first change at the time (`Decisions.known_then`); empty if that is not known."""
+        raise NotImplementedError
 
     @property
     def _limit_in_words(self) -> str:

@@ -11,7 +11,7 @@ from tether._foundation.words import number, percent
 from tether.evaluation.plan_risk import Risk
 from tether.evaluation.typed_certificate import TypedCertificate, risk_of_typed, typed_certificate
 from tether.explanation.history_explanation import HistoryExplanation, HistoryStep
-from tether.explanation.typed_review import TypedReview, review_typed
+from tether.explanation.typed_review import TypedReview, review_where_known
 from tether.plan.typed_plan import TypedPlanRecord
 
 if TYPE_CHECKING:
@@ -99,15 +99,16 @@ class TypedExplanation(HistoryExplanation):
     @cached_property
     def review(self) -> TypedReview | None:
         """What could be known at the time; None if those who acted saw the type, and with more than two types."""
-        types = self.plan.cf.types
-        if len(types.models) > 2 or types.own_practice is not None:
-            return None
-        return review_typed(self.plan.cf, self.plan.objective, self.plan.minimise)
+        return review_where_known(self.plan.cf, self.plan.objective, self.plan.minimise)
 
     @cached_property
     def risk(self) -> Risk:
         """How likely a replay is to end worse, or better, than what happened."""
         return risk_of_typed(self.plan)
+
+    @property
+    def _limit_in_words(self) -> str:
+        return "" if self.plan.advisable is None else f" ({self.plan.advisable})"
 
     @property
     def _unreviewed(self) -> str:
@@ -117,6 +118,11 @@ class TypedExplanation(HistoryExplanation):
     @property
     def _values_by_type(self) -> Mapping[str, float]:
         return self.plan.values
+
+    @property
+    def _known_then(self) -> str:
+        step = self.changes[0]
+        return "" if self.review is None else self.review.known_then(step.t, step.planned)
 
     @property
     def moved(self) -> float:
