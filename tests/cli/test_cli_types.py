@@ -38,6 +38,10 @@ def test_a_directory_of_types(clinic):
     assert (answer["value"], answer["exact"], answer["posterior"]) == (plan.value, True, plan.cf.posterior)
     assert answer["sentences"] == plan.explain().sentences(str)
     assert answer["steps"][0]["planned"] == "treat"
+    review = plan.cf.review()
+    assert answer["review"]["mistakes"] == review.mistakes
+    assert [step["luck"] for step in answer["review"]["steps"]] == [step.luck for step in review.steps]
+    assert answer["risk"]["worse_high"] == plan.risk.worse
     said = words("explain", folder / "types", folder / "path.csv")
     assert [one.word in said for one in plan.explain().verdicts(str)] == [True] * 3
     assert "P(diabetic)" in said

@@ -9,6 +9,7 @@ from scipy.optimize import linprog
 from test_hidden_types import by_beliefs, typed
 
 import tether
+from tether.plan import hidden_types
 
 RULES = ("definition", "published", "printed")
 
@@ -174,6 +175,20 @@ def test_mistakes_are_those_of_a_recursion_over_beliefs(seed):
         assert step.expected == pytest.approx(expected, abs=1e-9)
         assert step.mistake == pytest.approx(expected - best(step.t, step.state, belief, step.action), abs=1e-9)
     assert review.expected - review.mistakes + review.luck == pytest.approx(review.observed, abs=1e-9)
+
+
+def test_three_types_are_judged_where_it_is_certain_which_action_is_best(monkeypatch):
+    types, path = typed(5, 3, 3)
+    cf = tether.counterfactual(types, path)
+    review = cf.review()
+    assert cf.plan(m=1).explain().sentences(str)[:2] == review.verdict(str) == cf.decisions().sentences(str)[:2]
+    assert tether.audit(types, [path]).rows[0].claimed == review.mistakes > 0
+    monkeypatch.setattr(hidden_types, "MOST", 1)
+    explanation = cf.plan(m=1).explain()
+    assert explanation.review is None
+    assert "too many ways to act to be sure" in explanation.verdicts(str).luck.sentences[0]
+    with pytest.raises(tether.QueryError, match="3 types needs more than"):
+        cf.review()
 
 
 def test_an_absorbing_state_in_which_actions_earn_differently_has_decisions():

@@ -14,11 +14,11 @@ import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
 from tether._foundation.rounding import gain_of, rounding_of
-from tether.auditing.answer_arrays import UNRECORDED, VERDICTS, Answers, Change, Row, gather, outcome_codes
+from tether.auditing.answer_arrays import UNRECORDED, Answers, Change, Row, gather, outcome_codes
 from tether.auditing.audit_question import Question
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.errors import QueryError, TetherError
-from tether.evaluation.certificate import Certificate, certificate_of, why_uncertified
+from tether.evaluation.certificate import VERDICTS, Certificate, certificate_of, why_uncertified
 from tether.evaluation.disagreement import is_worse, sides_of
 from tether.evaluation.evaluate import Evaluation, evaluate_plan, evaluate_policy
 from tether.evaluation.plan_risk import risk_of
@@ -40,8 +40,6 @@ from tether.plan.tether_record import tether
 
 if TYPE_CHECKING:
     from tether.learning.posterior import Posterior
-
-__all__ = ["PreparedQuestion", "answer_each", "answer_one", "conditioned_on"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,8 +20,6 @@ from tether.auditing.reviewed import reviewed
 from tether.logs.cohort import Cohort
 from tether.mdp import MDP
 
-__all__ = ["Answering", "AuditWork", "Work", "prepare"]
-
 Answering = Callable[[Cohort], Any]
 """Type of a function that answers one batch."""
 
@@ -96,6 +94,6 @@ def _first_steps(cohort: Cohort, steps: int | None) -> Cohort:
     return cohort.keeping(t < steps)
 
 
-def _with_outcomes(found: Answers, cohort: Cohort) -> Answers:
+def _with_outcomes(answers: Answers, cohort: Cohort) -> Answers:
     """The answers with the outcomes that only the log has."""
-    return found if cohort.said is None else replace(found, said=cohort.said)
+    return answers if cohort.said is None else replace(answers, said=cohort.said)

@@ -11,15 +11,10 @@ from tether.cli.doing import LIMITS, READING, spoken
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tether.cli.options import Episode, PlanOptions
+    from tether.cli.options import Episode, PlanOptions, QuestionOptions
     from tether.explanation.typed_explanation import TypedExplanation
     from tether.model.several_types import Types
     from tether.objects.types_object import TypedCounterfactual, TypedPlan
-
-__all__ = [
-    "about_types", "certify_for_types", "decisions_for_types", "explain_types", "first_of", "opened_types",
-    "path_about_types", "replayed_for_types", "report_types", "shares_of", "sources_of", "sweep_for_types",
-]  # fmt: skip
 
 
 def sources_of(_ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -103,7 +98,7 @@ def report_types(
         data = typed_data(explain_typed(plan, certificate))
         print_json("report", model=episode.model, path=source, **data, file=str(output), bytes=size)
     else:
-        put(f"{_limit(plan)} Written to {output} ({size / 1000:.0f} kB).")
+        put(f"{_limit(plan)}. Written to {output} ({size / 1000:.0f} kB).")
 
 
 def planned_for_types(
@@ -143,28 +138,28 @@ def certify_for_types(
         about = {"k": plan.k, "m": plan.m, "posterior": plan.cf.posterior, "verdict": found.verdict}
         print_json("certify", model=episode.model, path=source, **about, certificate=found)
         return
-    put(f"{source}: the best plan for hidden types, under other causal models. {_limit(plan)}", "", str(found))
+    put(f"{source}: the best plan for hidden types, under other causal models ({_limit(plan)}).", "", str(found))
 
 
 def sweep_for_types(
-    episode: Episode, ks: list[int] | None, ms: list[int] | None, limits: PlanOptions, as_json: bool
+    episode: Episode, ks: list[int] | None, ms: list[int] | None, question: QuestionOptions, as_json: bool
 ) -> None:
     """Print the value of the best plan of somebody who does not see the type, for every k and m."""
     from tether._foundation.words import number
-    from tether.cli.heat_table import heat_tables
     from tether.cli.json_output import print_json
     from tether.cli.screen import progress, put
+    from tether.cli.sweep_command import heat_tables
 
-    cf, source = replayed_for_types(episode, None, None, {"--cost": limits.cost})
+    cf, source = replayed_for_types(episode, None, None, {"--cost": question.cost})
     with progress() as say:
         say("planning for every k and m", LIMITS)
-        about = {"rule": limits.rule, "influence": limits.influence, **limits.judging}
-        table = cf.sweep(ks, ms, **about, **limits.advising(first_of(cf.types)))
+        about = question.tethering | question.judging | question.advising(first_of(cf.types))
+        table = cf.sweep(ks, ms, **about)
     if as_json:
         numbers = {name: getattr(table, name) for name in ("ks", "ms", "values", "exact", "observed_value")}
         print_json("sweep", model=episode.model, path=source, T=cf.T, **numbers)
         return
-    what = "expected return" if limits.objective is None else f"chance that {limits.objective.in_words}"
+    what = "expected return" if question.objective is None else f"chance that {question.objective.in_words}"
     put(f"{source}: the best {what} within k and m, not seeing the type; observed {number(table.observed_value)}.", "")
     put(*heat_tables(table))
     put("", f"k: length of the tether; k = {cf.T + 1}: no tether. m: how many actions may change.")
@@ -172,23 +167,22 @@ def sweep_for_types(
         put("Some values are those of the best plans that were found: there are too many ways to act to compare all.")
 
 
-def decisions_for_types(
-    episode: Episode, objective: Any, minimise: bool, as_json: bool, refused: dict[str, Any]
-) -> None:
+def decisions_for_types(episode: Episode, m: int, question: QuestionOptions, as_json: bool) -> None:
     """Print which decisions mattered for somebody of a hidden type."""
     from tether.cli.json_output import print_json
     from tether.cli.screen import decimals, plain_table, progress, put
 
-    cf, source = replayed_for_types(episode, None, None, refused)
+    other = (question.rule, str(question.influence)) != ("definition", "support")
+    cf, source = replayed_for_types(episode, None, None, {"-m": m > 1, "--rule or --influence": other})
     with progress() as say:
         say("computing every other action", LIMITS)
-        found = cf.decisions(objective, minimise=minimise)
+        found = cf.decisions(**question.judging)
     if as_json:
         about = {"observed_value": found.observed_value, "posterior": cf.posterior, "decisions": found.rows}
         print_json("decisions", model=episode.model, path=source, T=cf.T, **about, sentences=found.sentences(str))
         return
     put(*found.sentences(episode.name), "")
-    judged, value = found.review is not None, "return" if objective is None else "chance"
+    judged, value = found.review is not None, "return" if question.objective is None else "chance"
     names = ["t", "action", *(["mistake"] if judged else []), value, "strength", "from k"]
     table = plain_table(*names, right=[0, *range(2, len(names))])
     places = decimals(one for row in found.rows for one in (row.mistake, row.value) if one is not None)
@@ -215,8 +209,8 @@ def decisions_for_types(
 
 
 def _limit(plan: TypedPlan) -> str:
-    limit = "No tether" if plan.k > plan.cf.T else f"k = {plan.k}"
-    return f"{limit}, m = {plan.m}."
+    limit = "no tether" if plan.k > plan.cf.T else f"k = {plan.k}"
+    return f"{limit}, m = {plan.m}"
 
 
 def replayed_for_types(

@@ -27,8 +27,6 @@ from tether.plan.plan_record import PlanRecord
 if TYPE_CHECKING:
     from tether.core.risk import Replays
 
-__all__ = ["Chances", "Risk", "chances_over", "risk_of", "risk_of_limited", "risk_over_types"]
-
 _MOST = 400_000
 """How many entries of rows, one for each return so far, a range of chances may need."""
 
@@ -113,7 +111,7 @@ def risk_of(plan: PlanRecord) -> Risk:
 
 
 def risk_of_limited(plan: LimitedPlanRecord) -> Risk | None:
-    """The same for a plan with a limit on whole paths; None if something follows the record: only its mean is known."""
+    """The chances under a plan with a limit on whole paths; None if something follows the record."""
     followed = follow(model_set(plan.cf, "nothing"), plan, plan.objective, plan.minimise)
     if followed.models.gumbel.rest is not None:
         return None

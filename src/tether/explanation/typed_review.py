@@ -35,7 +35,7 @@ from tether.plan.standard import Standard
 from tether.plan.typed_plan import worlds
 from tether.plan.typed_record import TypedRecord
 
-__all__ = ["TypedReview", "review_typed", "review_where_known"]
+_NO_ACTION = -1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -142,10 +142,8 @@ class _Judged:
 
 
 def review_where_known(cf: TypedRecord, objective: Property | None, minimise: bool) -> TypedReview | None:
-    """The same, for other answers; None if those who acted saw the type, and with more than two types."""
-    if len(cf.types.models) > 2 or cf.types.own_practice is not None:
-        return None
-    return review_typed(cf, objective, minimise)
+    """A review for other answers; None if those who acted saw the type, or if too many ways to act would be needed."""
+    return None if cf.types.own_practice is not None else _reviewed(cf, objective, minimise)
 
 
 def review_typed(cf: TypedRecord, objective: Property | None, minimise: bool) -> TypedReview:
@@ -153,18 +151,26 @@ def review_typed(cf: TypedRecord, objective: Property | None, minimise: bool) ->
     if cf.types.own_practice is not None:
         why = "those who acted saw the type (practice=), and what they could know depends on it"
         raise QueryError(Problem(why, fix="review one type: cf.by_type['a name'].review()"))
+    found = _reviewed(cf, objective, minimise)
+    if found is None:
+        raise QueryError(
+            f"a review of {len(cf.types.models)} types needs more than {MOST} ways to act in some state: review fewer "
+            "types, or a shorter episode"
+        )
+    return found
+
+
+def _reviewed(cf: TypedRecord, objective: Property | None, minimise: bool) -> TypedReview | None:
+    """The review; None if there are too many ways to act to be sure which is the best."""
     replayed = worlds(cf, objective, minimise)
     seen, T = replayed[0].observation, cf.T
     models = [asked_model(cf.types.bare(name), objective)[0] for name in cf.types.models]
     models = [negated_model(mdp) for mdp in models] if minimise else models
     standards = tuple(Standard(mdp, "best", objective, minimise) for mdp in cf.types.models.values())
     beliefs = np.stack([cf.posterior_over_time[name] for name in cf.types.models], axis=1)
-    values = TypedValues(models, seen, beliefs[0], T)
+    values = TypedValues(models, seen, beliefs[0], T, only_exact=True)
     if not values.exact:
-        raise QueryError(
-            f"a review of {len(models)} types needs more than {MOST} ways to act in some state: review fewer types, or "
-            "a shorter episode"
-        )
+        return None
     judged = _Judged(values, beliefs, standards)
     sign, discount = -1.0 if minimise else 1.0, models[0].discount
     earned = np.array([step_rewards(one.mdp, seen) for one in replayed]).T @ cf.shares

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from tether.evaluation.plan_risk import Risk
     from tether.explanation.limited_explanation import LimitedExplanation
 
-__all__ = ["LimitedPlan"]
-
 
 class LimitedPlan(LimitedPlanRecord, HistoryPlan):
     __doc__ = LimitedPlanRecord.__doc__

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from tether.core.thresholds import Forbidden
     from tether.influence.kappa import Thresholds
 
-__all__ = ["MOST", "ROOM", "Choice", "SideBySide", "TypedValues", "places_of", "reached_states"]
-
 MOST = 48
 """How many vectors of a node are kept, with more than two types."""
 
@@ -174,6 +172,8 @@ class TypedValues:
         Whether the vectors for fewer changes are wanted too, where ``m`` does not limit.
     forbidden : function or None
         Which pairs may not be advised at a time, where they are changes.
+    only_exact : bool
+        Whether to stop as soon as something is lost: there are no layers then.
     lost : float
         How much the value may be too small, because too many vectors were left out; infinite if that is not known.
     """
@@ -187,6 +187,7 @@ class TypedValues:
     k: int = 0
     every_m: bool = False
     forbidden: Forbidden | None = None
+    only_exact: bool = False
     lost: float = field(default=0.0, init=False)
     layers: list[Vectors] = field(default_factory=list, init=False)
     _changed: dict[int, Flags] = field(default_factory=dict, init=False)
@@ -213,6 +214,8 @@ class TypedValues:
             )  # fmt: skip
             self.lost += discount**t * cut
             made.append(found)
+            if self.only_exact and not self.exact:
+                return
         self.layers = made[::-1]
 
     @property

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from tether._kernels.vectors import StepRows
     from tether.core.thresholds import Forbidden
 
-__all__ = ["Node", "TypedPlanRecord", "TypedSweep", "advisable_for", "typed_sweep", "typed_values", "worlds"]
-
 
 class Node(NamedTuple):
     """Where a plan can be: a state, the changes that are left, and which vector it follows."""
