@@ -257,7 +257,7 @@ def _until(found: Review) -> list[str]:
         return []
     sentence = f"Decisions are judged over {found.horizon} steps"
     if not found.was_cut:
-        return [f"{sentence}: nobody could know that the episode would end after {found.T}."]
+        return [f"{sentence}: nobody could know that it would end after {found.T}."]
     return [f"{sentence}. The record stops after {found.T}; what was to be expected from there on stands for the rest."]
 
 

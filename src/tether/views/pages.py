@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 from tether._foundation.markup import clean, together, with_minus_signs
 from tether._foundation.words import counted, cut, number, percent
 from tether.errors import QueryError
+from tether.explanation.verdicts import Nouns
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from jinja2.runtime import Context
 
 __all__ = ["date_of_page", "drawing", "in_words", "render", "source"]
 
@@ -60,7 +62,7 @@ def drawing(markup: str) -> Any:
 
 @cache
 def _environment(package: str) -> Environment:
-    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, pass_context
 
     made = Environment(
         loader=ChoiceLoader([PackageLoader(one) for one in dict.fromkeys((package, "tether.views"))]),
@@ -78,8 +80,9 @@ def _environment(package: str) -> Environment:
         cut=_cut,
         number=lambda value: with_minus_signs(number(value)),
         percent=percent,
-        sentence=together,
+        sentence=pass_context(_sentence),
     )
+    made.globals["nouns"] = Nouns()
     made.tests["words"] = lambda cell: any(letter.isalpha() for letter in str(cell))
     return made
 
@@ -107,6 +110,11 @@ def _css_string(value: Any) -> Any:
 
     kept = (sign if sign.isalnum() or sign == " " else f"\\{ord(sign):x} " for sign in clean(value)[:120])
     return Markup(f'"{"".join(kept)}"')
+
+
+def _sentence(context: Context, text: str) -> str:
+    """A sentence in the nouns of the page."""
+    return together(context["nouns"](text))
 
 
 def _cut(value: Any, most: int = 160) -> str:

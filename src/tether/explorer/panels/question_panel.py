@@ -47,7 +47,7 @@ TESTS = {
 def headline_part(asked: Asked) -> dict[str, Any]:
     """The answer in one sentence."""
     answer = asked.answer
-    found = answer.explanation.verdicts(answer.naming.any, answer.entry.nouns)
+    found = answer.explanation.verdicts(answer.naming.any, asked.nouns)
     change = found.change.removeprefix("With hindsight, the best change within the limits: ")
     return {"headline": found.hindsight, "change": f"{change[:1].upper()}{change[1:]}", "foreseen": found.foreseen}
 
@@ -61,7 +61,6 @@ def controls(asked: Asked) -> dict[str, Any]:
     name, _, eps = view.influence.partition(":")
     return {
         "title": _title(answer),
-        "noun": answer.entry.nouns.episode,
         "name": answer.entry.name,
         "key": answer.entry.key,
         "episodes": [(one.key, one.name) for one in few],

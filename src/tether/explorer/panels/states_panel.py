@@ -19,6 +19,7 @@ def states_part(asked: Asked) -> dict[str, Any]:
         answer.plan,
         answer.naming.any,
         answer.naming.any,
+        asked.nouns,
         link=lambda t, s: view.address(tab="why", t=t, state=s, action=-1),
     )
     meanings = {name: what for name, what in MEANINGS.items() if name not in ("unreachable", "decided")}

@@ -69,7 +69,7 @@ def report(
         listed=listed_episodes(audit, links, say, hide_ids),
         settings=settings(audit, about or {}, day.isoformat()),
         directory="" if audit.directory is None else str(audit.directory),
-        **sections(audit, say, hide_ids),
+        **sections(audit, hide_ids),
     )
     with written(target) as partial:
         partial.write_text(text, encoding="utf-8", newline="\n")
