@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-__all__ = ["NameColumn", "Tabular", "as_pandas", "name_array"]
-
 
 def as_pandas(table: pyarrow.Table) -> pandas.DataFrame:
     """An Arrow table as a pandas one; a struct becomes a column of dictionaries.

@@ -41,8 +41,6 @@ from tether.plan.tether_record import tether
 if TYPE_CHECKING:
     from tether.learning.posterior import Posterior
 
-__all__ = ["PreparedQuestion", "answer_each", "answer_one", "conditioned_on"]
-
 
 @dataclass(frozen=True, eq=False)
 class PreparedQuestion:

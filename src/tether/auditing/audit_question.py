@@ -21,8 +21,6 @@ from tether.mdp import MDP
 from tether.model.model_record import ModelRecord
 from tether.model.properties import Property, make_property
 
-__all__ = ["Question", "digest_of_question", "make_question"]
-
 GUMBEL: Mechanism = GumbelMax()
 
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from tether.core.follow import Decided
     from tether.core.rows import Rows
 
-__all__ = ["Batch", "NotTogetherError", "Plans"]
-
 
 class NotTogetherError(Exception):
     """Some episode of a batch cannot be answered, or not together with the others."""

@@ -17,8 +17,6 @@ from tether.observation.changes import absorbing
 from tether.observation.earned import earned
 from tether.observation.indices import path_of
 
-__all__ = ["horizons_of", "last_states", "logged_returns", "up_to_their_ends"]
-
 _NOTHING, _TO_THE_END = -1, 0
 """For an episode that is not asked about after its record; for one that usual practice brings to its end."""
 

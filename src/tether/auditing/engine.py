@@ -20,8 +20,6 @@ from tether.auditing.reviewed import reviewed
 from tether.logs.cohort import Cohort
 from tether.mdp import MDP
 
-__all__ = ["Answering", "AuditWork", "Work", "prepare"]
-
 Answering = Callable[[Cohort], Any]
 """Type of a function that answers one batch."""
 

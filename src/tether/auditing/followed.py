@@ -11,7 +11,7 @@ import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
 from tether._foundation.rounding import gain_of, rounding_of
-from tether.auditing.answer_table import AnswerTable
+from tether.auditing.answer_arrays import AnswerTable
 from tether.auditing.answering import PreparedQuestion
 from tether.conditioning.gumbel_max import GumbelMax
 from tether.conditioning.horizon import Horizon
@@ -30,8 +30,6 @@ from tether.plan.rewards import ExpectedRewards, without_rewards
 if TYPE_CHECKING:
     from tether.core.follow import Decided
     from tether.core.rows import Rows, RowStore
-
-__all__ = ["AskPolicy", "Followed", "Guaranteed", "World"]
 
 AskPolicy = Callable[[int, Ints], tuple[Ints, Ints, Floats]]
 """Type of a policy: for a time and some states, where the pairs of each begin, the pairs, and their probabilities."""

@@ -31,8 +31,6 @@ from tether.logs.batches import Log
 from tether.logs.cohort import Cohort, joined
 from tether.mdp import MDP
 
-__all__ = ["Gathered", "Measured", "Placebo", "gather", "measure"]
-
 SHUFFLES = 4
 """How many placebos there are."""
 

@@ -62,8 +62,6 @@ from tether.model.labels import name_text
 from tether.model.properties import Property
 from tether.plan.standard import Standard
 
-__all__ = ["NOT_RECORDED", "NO_OUTCOME", "TableMaker", "Tally"]
-
 NO_OUTCOME, NOT_RECORDED = UNDER_WAY, "(not recorded)"
 """The names of an end that is no outcome, and of an end that was not recorded."""
 

@@ -28,8 +28,6 @@ from tether.cli.options import (
 )
 from tether.cli.parsing import refuse_columns_alone, renamed_columns
 
-__all__ = ["audit", "client_of", "progress_of"]
-
 
 @command(
     epilog="""\b

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from tether.evaluation.certificate import Certificate
 
-__all__ = ["certify"]
-
 _LEGEND = (
     "every causal model: every one that agrees with the model and the episode, and in which the luck of one step says "
     "nothing about the luck of another. stable: the observed outcome changes to another one only if the other action "

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from tether.influence.coverage import Coverage
     from tether.io.checking import Check
 
-__all__ = ["check"]
-
 _SHOWN = 100
 
 

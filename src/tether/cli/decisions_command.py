@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from tether.explanation.decisions import Decision, Decisions
 
-__all__ = ["decisions"]
-
 
 @command(
     epilog="""\b

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from tether.objects.plan_object import Plan
     from tether.observation.path import Path
 
-__all__ = ["Episode", "ModelOptions", "PlanOptions", "who_acts"]
-
 _ARRAYS = {"P": "transitions", "R": "rewards"}
 """The arrays of a model, and the arguments of `tether.io.read_arrays` for their names."""
 

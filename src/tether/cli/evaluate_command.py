@@ -12,8 +12,6 @@ from tether.cli.json_output import print_json
 from tether.cli.options import Episode, about_an_episode, as_json, with_influence, with_property
 from tether.cli.parsing import renamed_columns
 
-__all__ = ["evaluate"]
-
 
 @command(
     epilog="""\b

@@ -15,8 +15,6 @@ from tether.cli.parsing import prior_of, renamed_columns
 if TYPE_CHECKING:
     from tether.model.learned import Learned
 
-__all__ = ["learn"]
-
 
 @command(
     epilog="""\b

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from tether.explanation.mistakes import Review, ReviewedStep
 
-__all__ = ["review"]
-
 _STANDARDS = ("best", "usual")
 
 

@@ -19,8 +19,6 @@ from tether.cli.options import (
 )
 from tether.cli.parsing import advising
 
-__all__ = ["robust"]
-
 
 @command(
     epilog="""\b

@@ -10,8 +10,6 @@ from tether.cli.helping import command
 from tether.cli.json_output import print_json
 from tether.cli.options import Episode, about_an_episode, as_json, with_objective, with_rule
 
-__all__ = ["why"]
-
 _PAIR = ("t", "state", "action")
 
 

@@ -50,16 +50,6 @@ if TYPE_CHECKING:
 
     from tether.conditioning.counterfactual_record import CounterfactualRecord
 
-__all__ = [
-    "MOST_NODES",
-    "VERDICTS",
-    "Certificate",
-    "Certified",
-    "certificate_of",
-    "verdict_number",
-    "why_uncertified",
-]
-
 Verdict = Literal[
     "holds", "holds if stable", "never worse", "never worse if stable", "could do harm", "seen too rarely"
 ]

@@ -21,9 +21,8 @@ from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.conditioning.horizon import Rest
 from tether.core.chain import Chain, Decide, Visits
 from tether.errors import Problem, QueryError
-from tether.evaluation.course import Course
 from tether.evaluation.outcomes import outcome_probabilities
-from tether.evaluation.returns import Returns, returns_of
+from tether.evaluation.returns import Course, Returns, returns_of
 from tether.evaluation.tailoring import Tailoring, tailoring_of
 from tether.influence.one_step import Influence, influenced_pairs, make_influence
 from tether.model.model_record import ModelRecord
@@ -42,21 +41,6 @@ if TYPE_CHECKING:
     import pyarrow
 
     from tether.evaluation.return_distribution import ReturnDistribution
-
-__all__ = [
-    "Evaluation",
-    "chance_of_changes",
-    "evaluate_chain",
-    "evaluate_decider",
-    "evaluate_plan",
-    "evaluate_policy",
-    "feature_value",
-    "own_rest",
-    "policy_chain",
-    "policy_for",
-    "visit",
-    "whole_chain",
-]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from tether.evaluation.evaluate import Evaluation
     from tether.evaluation.shares import Shares
 
-__all__ = ["evaluation_table", "shares_table"]
-
 
 def evaluation_table(outlook: Evaluation) -> pa.Table:
     """One row per time and state; see `Evaluation.to_arrow`."""

@@ -42,8 +42,6 @@ from tether.plan.walks import chain_value
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["AdvisedChange", "AdvisedChanges", "Hindsight", "advised_changes", "fair_plan", "hindsight_of"]
-
 _ROUNDING = 1e-11
 """Differences up to this share of the numbers that were added up are rounding."""
 

@@ -26,8 +26,6 @@ from tether.plan.objective import asked
 from tether.plan.plan_record import PlanRecord
 from tether.plan.tether_record import tether
 
-__all__ = ["Instead", "make_instead"]
-
 
 @dataclass(frozen=True, eq=False)
 class Instead:

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     import pyarrow
     from matplotlib.axes import Axes
 
-__all__ = ["Share", "Shares", "shares"]
-
 MOST = 12
 """The largest number of changed steps for which all subsets are computed."""
 

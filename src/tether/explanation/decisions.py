@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     import pyarrow
     from matplotlib.axes import Axes
 
-__all__ = ["Decision", "Decisions", "decide"]
-
 
 @dataclass(frozen=True, slots=True)
 class Decision(Displayed):

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from tether.model.model_record import ModelRecord
     from tether.plan.plan_record import PlanRecord
 
-__all__ = ["Evidence", "default_draws", "evidence_of", "learned_sentences"]
-
 _LISTED = 3
 """For how many changes a sentence says how often they were seen."""
 

@@ -38,10 +38,8 @@ if TYPE_CHECKING:
     import pyarrow
 
     from tether.evaluation.certificate import Certificate
-    from tether.learning.crossfitted import CrossFitted
+    from tether.learning.folds import CrossFitted
     from tether.learning.uncertainty import PlanUncertainty
-
-__all__ = ["Explanation", "explain"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -251,7 +249,7 @@ class Explanation(Tabular):
         plan = self.plan
         if not self.draws or isinstance(plan, RobustPlanRecord) or plan.constraint is not None:
             return None
-        from tether.learning.crossfitted import cross_fitted
+        from tether.learning.folds import cross_fitted
 
         return cross_fitted(plan, self.draws, self.rng)
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from tether.explanation.explain import Explanation
     from tether.explanation.outcome_chances import Outcomes
 
-__all__ = ["decisions_table", "explanation_table", "outcomes_table"]
-
 
 def explanation_table(explanation: Explanation) -> pa.Table:
     """One row per step; see `Explanation.to_arrow`."""

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from tether.plan.limited import LimitedPlanRecord
     from tether.plan.typed_plan import TypedPlanRecord
 
-__all__ = ["HistoryExplanation", "HistoryStep"]
-
 
 @dataclass(frozen=True, slots=True)
 class HistoryStep(Displayed):

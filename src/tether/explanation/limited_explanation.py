@@ -17,8 +17,6 @@ from tether.plan.limited import LimitedPlanRecord
 if TYPE_CHECKING:
     from tether.model.model_record import ModelRecord
 
-__all__ = ["LimitedExplanation", "LimitedStep", "explain_limited"]
-
 
 @dataclass(frozen=True, slots=True)
 class LimitedStep(HistoryStep):

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     import pyarrow
     from matplotlib.axes import Axes
 
-__all__ = ["Review", "ReviewedStep", "lowest_mean", "review", "review_counterfactual", "value_in_replay"]
-
 _NO_ACTION = -1
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from tether.conditioning.counterfactual_record import CounterfactualRecord
 
-__all__ = ["OutcomeChance", "Outcomes", "goes_on", "outcomes_of"]
-
 _CLASSES = 8
 """At most this many classes are kept apart over time; if there are more, the rarest are put together."""
 

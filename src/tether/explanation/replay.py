@@ -25,8 +25,6 @@ from tether.model.labels import Side
 if TYPE_CHECKING:
     from tether.explanation.explain import Explanation
 
-__all__ = ["TIED", "Ending", "Replay", "Stretch", "of_hundred", "replay_of"]
-
 TIED = 0.1
 """A step is tied to the episode if the observation moves at least this part of its probability."""
 

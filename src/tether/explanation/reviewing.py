@@ -16,16 +16,6 @@ from tether.model.practice import strongest_in_words
 if TYPE_CHECKING:
     from tether.explanation.mistakes import Review, ReviewedStep
 
-__all__ = [
-    "ending",
-    "likelihood",
-    "outcome_noun",
-    "review_headline",
-    "review_sentences",
-    "review_verdict",
-    "review_word",
-]
-
 Name = Callable[[Any], str]
 """Turns a state or an action into text."""
 

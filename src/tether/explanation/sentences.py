@@ -41,27 +41,6 @@ if TYPE_CHECKING:
     from tether.plan.plan_record import PlanRecord
     from tether.plan.robust_record import RobustPlanRecord
 
-__all__ = [
-    "Answer",
-    "about_this_episode",
-    "answer",
-    "chance_that",
-    "changes",
-    "disagreeing",
-    "falls_short",
-    "first_letter",
-    "how_many",
-    "how_sure",
-    "in_hindsight",
-    "mistake_or_luck",
-    "outcomes_in_words",
-    "policy_sentences",
-    "robust_plan",
-    "simple_alternatives",
-    "what_follows",
-    "what_to_change",
-]
-
 Name = Callable[[Any], str]
 """Turns a state or an action into text."""
 

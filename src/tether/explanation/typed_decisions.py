@@ -17,8 +17,6 @@ from tether.plan.typed_record import TypedRecord
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["TypedDecision", "TypedDecisions", "typed_decisions"]
-
 
 @dataclass(frozen=True, slots=True)
 class TypedDecision(Displayed):

@@ -16,8 +16,6 @@ from tether.plan.typed_plan import TypedPlanRecord
 if TYPE_CHECKING:
     from tether.model.model_record import ModelRecord
 
-__all__ = ["TypedExplanation", "TypedStep", "explain_typed", "typed_data"]
-
 
 @dataclass(frozen=True, slots=True)
 class TypedStep(HistoryStep):

@@ -29,21 +29,6 @@ if TYPE_CHECKING:
     from tether.explanation.mistakes import Review
     from tether.model.properties import Property
 
-__all__ = [
-    "Nouns",
-    "Verdict",
-    "Verdicts",
-    "ended_in_words",
-    "foreseen_in_words",
-    "hindsight_in_words",
-    "how_much",
-    "left_in_words",
-    "luck_verdict",
-    "sure_verdict",
-    "verdicts_of",
-    "worth_in_words",
-]
-
 Name = Callable[[Any], str]
 
 _LUCK, _HOW_SURE = "Mistake or luck?", "How sure?"

@@ -26,8 +26,6 @@ from tether.plan.tether_record import tether
 if TYPE_CHECKING:
     from tether.evaluation.certificate import Certificate
 
-__all__ = ["WhatIf", "what_if"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WhatIf:

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 from tether.errors import TetherError
 from tether.explorer.answer_cache import Memory
 from tether.explorer.asking import Asker, Asking, BusyError, SupersededError, TooLongError
-from tether.explorer.offered import Offered
+from tether.explorer.offered import Offered, OfTypes
 from tether.explorer.panels import Asked, Part, parts
 from tether.explorer.panels.take_panel import as_json
 from tether.explorer.panels.types_panel import types_page
 from tether.explorer.safety import Door, Keys
-from tether.explorer.types_offered import OfTypes
 from tether.explorer.view import TABS, View, read_view
 from tether.views.pages import drawing, render
 from tether.views.report import report
@@ -28,8 +27,6 @@ from tether.views.report import report
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
-
-__all__ = ["make_app"]
 
 _PANELS = {
     "answer": ("cards", "sentences", "ladder", "beyond", "sure", "steps"),

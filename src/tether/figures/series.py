@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-__all__ = ["Series", "draw", "filled_and_hollow", "fit_limits", "merge", "ring", "same", "series_of", "slots"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:

@@ -22,8 +22,6 @@ from tether.figures.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["bars_of_review", "plot_review", "review_in_text"]
-
 _BARS = 12
 """How many mistakes and lucks have a bar of their own; the smaller ones share two."""
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from tether.model.properties import Property
     from tether.plan.robust_record import RobustRecord
 
-__all__ = ["IntervalModel", "write_intervals"]
-
 _FORMATS = {".drn": "drn", ".nm": "prism", ".prism": "prism"}
 _FLOOR = 1e-9
 _LEAST = 1e-300

@@ -23,8 +23,6 @@ from tether.model.form import Form, Rewards
 from tether.model.pooling import StateCounts, pool, pooled_rows, state_counts
 from tether.model.practice import learned_counts
 
-__all__ = ["shuffled"]
-
 _AT_ONCE = 1 << 22
 """How many steps are permuted at once."""
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from tether.influence.rules import GivenRule as Rule
     from tether.model.properties import Property
 
-__all__ = ["Audit", "audit"]
-
 
 class Audit(AuditRecord, Displayed):
     """The result of an audit of a log; made by `tether.audit`.

@@ -28,8 +28,6 @@ from tether.ruling.practised import Candidate, apply_rules
 from tether.ruling.rule_results import EvaluatedRule
 from tether.ruling.searching import SURE, Ranked, permuted
 
-__all__ = ["search_rules"]
-
 _REPLAYED = 6
 """How many of the best rules are replayed at a time."""
 

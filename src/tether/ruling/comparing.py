@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     from tether.auditing.running import Progress
 
-__all__ = ["ComparedGroup", "Comparison", "compare_groups"]
-
 _LISTED = 8
 """How many groups an error lists."""
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from tether.auditing.running import Progress
     from tether.logs.batches import Log
 
-__all__ = ["RuleRun", "judge_rules"]
-
 _LEVEL = 0.9
 """The level of intervals."""
 

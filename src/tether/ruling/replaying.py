@@ -33,8 +33,6 @@ from tether.ruling.practised import Candidate, Values, apply_rules, practice_of
 from tether.ruling.recorded import Recorded, RuleWorld
 from tether.ruling.searching import Part
 
-__all__ = ["DRAWS", "NUMBERS", "Asked", "BatchNumbers", "Held", "RuleWork", "replay_episodes"]
-
 DRAWS = 400
 """How often the episodes are weighed anew for intervals."""
 

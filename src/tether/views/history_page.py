@@ -25,8 +25,6 @@ from tether.views.pages import date_of_page, drawing, in_words, render
 from tether.views.report.report_sections import cannot_know
 from tether.views.report.report_steps import MANY, Cell, Fold, StepRow, StepTable
 
-__all__ = ["typed_contents", "write_history"]
-
 _SHOWN = 5
 """How many single changes the page lists."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from jinja2.runtime import Context
 
-__all__ = ["date_of_page", "drawing", "in_words", "render", "source"]
-
 _LONG_WORDS = re.compile(r"(\S{16,})")
 _BREAKS = re.compile(r"(?<=\w[/_])(?=\w)")
 

@@ -22,8 +22,6 @@ from tether.ruling.rule_results import EvaluatedRule, RulesRecord, range_in_word
 from tether.views.pages import date_of_page, drawing, in_words, render
 from tether.views.report.drawings import Drawing
 
-__all__ = ["write_rules"]
-
 
 def write_rules(
     rules: RulesRecord,

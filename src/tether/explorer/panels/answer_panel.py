@@ -15,8 +15,6 @@ from tether.explorer.panels import Asked
 from tether.views.report.drawings import draw_certificate, draw_guarantees, draw_replay
 from tether.views.report.report_steps import step_table
 
-__all__ = ["beyond_part", "first", "first_cards", "ladder", "rungs", "sentences", "steps", "sure"]
-
 _AS_SENTENCE = 2
 """Up to this many changes are one sentence; more are a list."""
 

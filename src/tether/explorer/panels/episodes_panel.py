@@ -9,8 +9,6 @@ from tether.explorer.offered import Listed
 from tether.explorer.panels import Asked
 from tether.explorer.view import View
 
-__all__ = ["episodes_part"]
-
 _PAGE = 50
 """Episodes per page."""
 

@@ -18,8 +18,6 @@ from tether.explorer.panels import Asked
 from tether.explorer.panels.over_time_panel import drawings_of
 from tether.explorer.view import Choices
 
-__all__ = ["if_over_time_part", "what_if_part"]
-
 _STEPS = 100
 """How many steps can be chosen for on the page; the address can hold more."""
 

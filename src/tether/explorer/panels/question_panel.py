@@ -19,8 +19,6 @@ from tether.plan.sweep import Sweep
 from tether.views.pages import drawing
 from tether.views.report.report_limits import table_of
 
-__all__ = ["controls", "headline_part", "limits", "table"]
-
 _K, _M = "987654301", "987654302"
 """Placeholders for k and m in an address: no episode is this long."""
 

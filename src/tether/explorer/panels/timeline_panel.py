@@ -11,8 +11,6 @@ from tether.explanation.reviewing import ending
 from tether.explorer.answer_cache import EpisodeAnswer
 from tether.explorer.panels import Asked
 
-__all__ = ["timeline"]
-
 _STEPS, _OTHERS = 20, 6
 """Steps of the timeline, and other actions of a step, that are shown."""
 

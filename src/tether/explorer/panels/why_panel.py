@@ -14,8 +14,6 @@ from tether.explorer.short_names import Naming
 from tether.influence.classes import CLASSES, classify_reachable
 from tether.influence.why import Why
 
-__all__ = ["MEANINGS", "why_part"]
-
 _STATES, _LOOKED_AT = 12, 20_000
 """States that are offered; and those that are searched by name."""
 

@@ -27,8 +27,6 @@ from tether.views.pages import drawing
 from tether.views.report.drawings import Drawing, chart
 from tether.views.report.report_sections import cannot_know
 
-__all__ = ["sections"]
-
 _PROBLEMS = 10
 """How many episodes without an answer are listed."""
 

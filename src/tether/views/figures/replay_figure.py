@@ -29,8 +29,6 @@ from tether.figures.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_replay"]
-
 _COLOURS = {"bad": BAD, "good": GOOD, "": "#c4c4c4"}
 _LINE = 10.5
 """Height of a line of text in a lane, in points."""

@@ -20,17 +20,6 @@ from tether.explanation.mistakes import Review
 from tether.explanation.outcome_chances import goes_on
 from tether.plan.plan_record import PlanRecord
 
-__all__ = [
-    "Action",
-    "Beside",
-    "DecisionStep",
-    "Mattered",
-    "decision_steps",
-    "mattered",
-    "numbers_beside",
-    "shares_sentence",
-]
-
 _NAME = 80
 """How long the name of an action may be."""
 

@@ -26,18 +26,6 @@ from tether.views.report.report_features import Band, Strip
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "Drawing",
-    "chart",
-    "draw_certificate",
-    "draw_classes",
-    "draw_course",
-    "draw_guarantees",
-    "draw_influence",
-    "draw_replay",
-    "draw_review",
-]
-
 _WIDE, _HIGH = 238.0, 150.0
 """Width and height of a drawing in points: it fits a phone at its own size, so that letters have 12 pixels or more."""
 

@@ -21,8 +21,6 @@ from tether.errors import Problem, QueryError
 from tether.evaluation.evaluate import Evaluation
 from tether.plan.plan_record import PlanRecord
 
-__all__ = ["Band", "Courses", "Strip", "over_time"]
-
 _DRAWN = 12
 """How many features are drawn."""
 

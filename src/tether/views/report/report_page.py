@@ -19,8 +19,6 @@ from tether.views.report.report_limits import sweep_around
 from tether.views.report.report_sections import Contents
 from tether.views.report.settings import meanings, settings
 
-__all__ = ["report"]
-
 
 def report(
     plan: PlanRecord,

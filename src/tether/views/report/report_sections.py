@@ -38,8 +38,6 @@ from tether.views.report.report_features import Courses
 from tether.views.report.report_limits import COLUMNS, table_of
 from tether.views.report.report_steps import step_table
 
-__all__ = ["Contents", "cannot_know"]
-
 _SHARED = 8
 """Up to this many changed steps the gain is shared among them: all their subsets are computed."""
 

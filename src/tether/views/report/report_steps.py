@@ -18,8 +18,6 @@ from tether.explanation.explain import Explanation
 from tether.explanation.steps import ExplainedStep
 from tether.explanation.verdicts import Nouns
 
-__all__ = ["MANY", "Cell", "Fold", "StepRow", "StepTable", "step_table"]
-
 _SHOWN = 200
 """How many steps are listed; for longer episodes, those at which the plan changes the action most often."""
 
