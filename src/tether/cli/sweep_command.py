@@ -14,8 +14,7 @@ from tether._foundation.arrays import Floats
 from tether.cli.doing import LIMITS
 from tether.cli.helping import command
 from tether.cli.json_output import print_json
-from tether.cli.options import Episode, about_an_episode, as_json, with_advisable, with_objective, with_rule
-from tether.cli.parsing import advising
+from tether.cli.options import Episode, QuestionOptions, about_an_episode, as_json, with_question
 from tether.cli.screen import decimals, plain_table, progress, put
 
 if TYPE_CHECKING:
@@ -44,21 +43,13 @@ Examples:
 @about_an_episode
 @click.option("-k", "ks", callback=_numbers, metavar="NUMBERS", help="Which k: 2,3,7-8.  [default: 1-(T+1)]")
 @click.option("-m", "ms", callback=_numbers, metavar="NUMBERS", help="Which m: 0-3.  [default: 0-T]")
-@with_rule
-@with_objective
-@with_advisable
+@with_question
 @as_json
 def sweep(
     episode: Episode,
     ks: list[int] | None,
     ms: list[int] | None,
-    rule: Any,
-    influence: Any,
-    objective: Any,
-    minimise: bool,
-    only: tuple[str, ...],
-    never: tuple[str, ...],
-    cost: tuple[str, ...],
+    question: QuestionOptions,
     as_json: bool,
 ) -> None:
     """Show the best value for every k and m, as a table.
@@ -66,14 +57,12 @@ def sweep(
     The tether gets longer down the table, and more actions may change to the right. The value never gets worse in
     either direction. Neighbouring k with the same values share a row, and neighbouring m share a column.
     """
-    from tether.explanation.answer_data import objective_data
     from tether.plan.limits import enough_k
 
     cf = episode.replay()
     with progress() as say:
         say("planning for every k and m", LIMITS)
-        about = advising(cf.mdp, only, never, cost) | {"objective": objective, "minimise": minimise}
-        table = cf.sweep(rule=rule, influence=influence, ks=ks, ms=ms, **about)
+        table = cf.sweep(ks=ks, ms=ms, **question.tethering, **question.judging, **question.advising(cf.mdp))
     if not as_json:
         _print(table, episode)
         return
@@ -81,9 +70,7 @@ def sweep(
         "sweep",
         **episode.named,
         T=cf.T,
-        rule=table.rule,
-        influence=str(table.influence),
-        **objective_data(objective, minimise),
+        **question.in_json,
         discount=cf.mdp.discount,
         ks=table.ks,
         ms=table.ms,
@@ -120,9 +107,7 @@ Examples:
 @click.option("--at-most", type=float, help="With --minimise: the value to get down to.")
 @click.option("--about-at-least", type=float, metavar="SHARE",
               help="Only plans of which this share, 0 to 1, is about the episode; alone: the best.")  # fmt: skip
-@with_rule
-@with_objective
-@with_advisable
+@with_question
 @as_json
 def choose_k(
     episode: Episode,
@@ -130,13 +115,7 @@ def choose_k(
     at_least: float | None,
     at_most: float | None,
     about_at_least: float | None,
-    rule: Any,
-    influence: Any,
-    objective: Any,
-    minimise: bool,
-    only: tuple[str, ...],
-    never: tuple[str, ...],
-    cost: tuple[str, ...],
+    question: QuestionOptions,
     as_json: bool,
 ) -> int:
     """Find the shortest tether that reaches a value.
@@ -144,28 +123,23 @@ def choose_k(
     The exit code is 1 if none does, not even k = T + 1 (no tether).
     """
     from tether._foundation.words import counted, number
-    from tether.explanation.answer_data import objective_data
 
-    wanted = at_most if minimise else at_least
+    wanted = at_most if question.minimise else at_least
     if (wanted is None and about_at_least is None) or (at_least is not None and at_most is not None):
-        needed = "--at-most, with --minimise" if minimise else "--at-least"
+        needed = "--at-most, with --minimise" if question.minimise else "--at-least"
         raise click.UsageError(f"give the value to reach with {needed}, and nothing else.")
     cf = episode.replay()
     with progress() as say:
         say("planning for every k", LIMITS)
-        about: dict[str, Any] = advising(cf.mdp, only, never, cost)
-        about |= {"objective": objective, "minimise": minimise}
-        question = cf.tether(rule=rule, influence=influence, **about)
-        k = question.choose_k(m, at_least, at_most=at_most, about_at_least=about_at_least)
+        tied = cf.tether(**question.tethering, **question.judging, **question.advising(cf.mdp))
+        k = tied.choose_k(m, at_least, at_most=at_most, about_at_least=about_at_least)
     if as_json:
         print_json(
             "choose-k",
             **episode.named,
             T=cf.T,
             m=m,
-            rule=rule,
-            influence=str(influence),
-            **objective_data(objective, minimise),
+            **question.in_json,
             discount=cf.mdp.discount,
             at_least=at_least,
             at_most=at_most,

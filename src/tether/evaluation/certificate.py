@@ -418,8 +418,9 @@ def certificate_of(
     )
 
 
-def _certified(assume: Assumption, one: Range, observed: float, minimise: bool) -> Certified:
-    return Certified(assume, one.worst, one.best, gain_of(one.worst, observed, minimise), one.breakdown)
+def _certified(assume: Assumption, values: Range, observed: float, minimise: bool) -> Certified:
+    gain = gain_of(values.worst, observed, minimise)
+    return Certified(assume, values.worst, values.best, gain, values.breakdown)
 
 
 def why_uncertified(plan: PlanRecord) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints, summed
-from tether._foundation.arrow import Tabular
+from tether._foundation.arrow import NameColumn, Tabular
 from tether._foundation.markup import html_table
 from tether._foundation.words import average, with_spread
 from tether.conditioning.counterfactual_record import CounterfactualRecord
@@ -243,9 +243,16 @@ class Evaluation(Tabular):
         >>> tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=4).evaluate().to_arrow().slice(0, 1).to_pylist()
         [{'t': 0, 'state': 0, 'probability': 1.0}]
         """
-        from tether.evaluation.evaluation_tables import evaluation_table
+        import pyarrow as pa
 
-        return evaluation_table(self)
+        states, chances = zip(*(self._by_state(t) for t in range(self.T + 1)), strict=True)
+        return pa.table(
+            {
+                "t": np.repeat(np.arange(self.T + 1), [here.size for here in states]),
+                "state": NameColumn(self.mdp.states).take(np.concatenate(states)),
+                "probability": np.concatenate(chances),
+            }
+        )
 
     def _by_state(self, t: int) -> tuple[Ints, Floats]:
         time_index(t, self.horizon)

@@ -17,6 +17,9 @@ from tether.evaluation.outcomes import absorbing
 if TYPE_CHECKING:
     from tether.model.model_record import ModelRecord
 
+Name = Callable[[Any], str]
+"""Turns a state or an action into text."""
+
 _WORD = re.compile(r"[^\W\d_]{3}")
 """Three letters in a row."""
 

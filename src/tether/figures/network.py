@@ -39,13 +39,13 @@ class Step:
     actions: tuple[Any, ...]
 
 
-def steps_of(cf: CounterfactualRecord, found: Thresholds, layers: Sequence[Ints], k: int) -> list[Step]:
+def steps_of(cf: CounterfactualRecord, thresholds: Thresholds, layers: Sequence[Ints], k: int) -> list[Step]:
     """All steps of a rollout; nodes are numbered within their layer. None begins where paths end."""
-    graph = found.graph
+    graph = thresholds.graph
     steps = []
     for t in range(cf.T):
         ended = graph.split(layers[t])[1]
-        allowed, reached = _allowed(found, t, k)
+        allowed, reached = _allowed(thresholds, t, k)
         groups: dict[tuple[int, int, str], list[Any]] = {}
         for i, s in enumerate(layers[t].tolist()):
             if s in ended:
@@ -59,14 +59,14 @@ def steps_of(cf: CounterfactualRecord, found: Thresholds, layers: Sequence[Ints]
     return steps
 
 
-def _allowed(found: Thresholds, t: int, k: int) -> tuple[set[int], set[int]]:
+def _allowed(thresholds: Thresholds, t: int, k: int) -> tuple[set[int], set[int]]:
     """Pairs of the layer that are allowed for k, and those of them that can still be reached from s_0."""
-    nodes, pair_start = found.nodes[t], found.graph.mdp.form.pair_start
+    nodes, pair_start = thresholds.nodes[t], thresholds.graph.mdp.form.pair_start
     counts = np.diff(nodes.offsets)
     first = np.repeat(pair_start[nodes.states] - nodes.offsets[:-1], counts)
     pairs = first + np.arange(first.size)
-    allowed = found.kappa[t] <= k
-    reached = allowed & np.repeat(found.reach[t] <= k, counts)
+    allowed = thresholds.kappa[t] <= k
+    reached = allowed & np.repeat(thresholds.reach[t] <= k, counts)
     return set(pairs[allowed].tolist()), set(pairs[reached].tolist())
 
 

@@ -279,13 +279,13 @@ def _dirichlet(shape: Floats, start: Ints, rng: np.random.Generator) -> Floats:
     return drawn
 
 
-def _same(one: Form, other: Form) -> bool:
+def _same(form: Form, other: Form) -> bool:
     """Whether two forms are of one model; a plan that was pickled apart from its model has its own copy."""
-    if one is other or (one.place is not None and one.place == other.place):
+    if form is other or (form.place is not None and form.place == other.place):
         return True
-    pairs = [(getattr(one, name), getattr(other, name)) for name in _ARRAYS]
-    pairs.append((one.rewards.values, other.rewards.values))
-    return one.rewards.by_entry == other.rewards.by_entry and all(np.array_equal(a, b) for a, b in pairs)
+    pairs = [(getattr(form, name), getattr(other, name)) for name in _ARRAYS]
+    pairs.append((form.rewards.values, other.rewards.values))
+    return form.rewards.by_entry == other.rewards.by_entry and all(np.array_equal(a, b) for a, b in pairs)
 
 
 # ---- Values in drawn models ----------------------------------------------------------------------------------------

@@ -84,10 +84,10 @@ class MemoryLog:
     places: LogPlaces | None = None
 
     @classmethod
-    def of(cls, found: Sound, places: LogPlaces) -> MemoryLog:
+    def of(cls, sound: Sound, places: LogPlaces) -> MemoryLog:
         """What was read of a table."""
-        broken = {place: reason(problem) for place, problem in found.broken.items()}
-        return cls(found.episodes, broken, tuple(problem.message for problem in found.alone), places)
+        broken = {place: reason(problem) for place, problem in sound.broken.items()}
+        return cls(sound.episodes, broken, tuple(problem.message for problem in sound.alone), places)
 
     @property
     def n_rows(self) -> int:

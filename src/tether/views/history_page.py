@@ -9,7 +9,6 @@ from typing import Any
 
 from tether._foundation.rounding import ROUNDING
 from tether._foundation.words import number, percent, shown
-from tether._foundation.writing import written
 from tether._version import __version__
 from tether.explanation.history_explanation import HistoryExplanation
 from tether.explanation.limited_explanation import explain_limited
@@ -21,7 +20,7 @@ from tether.figures.types_figure import plot_types, types_in_words
 from tether.model.model_record import ModelRecord
 from tether.plan.limited import LimitedPlanRecord
 from tether.plan.typed_plan import TypedPlanRecord
-from tether.views.pages import date_of_page, drawing, in_words, render
+from tether.views.pages import date_of_page, drawing, write_page
 from tether.views.report.report_sections import cannot_know
 from tether.views.report.report_steps import MANY, Cell, Fold, StepRow, StepTable
 
@@ -43,26 +42,24 @@ def write_history(
 
     ``source`` names the model.
     """
-    target, day, say = Path(file), date_of_page(date), nouns or Nouns()
+    day, say = date_of_page(date), nouns or Nouns()
     contents = typed_contents(plan, certificate, say) if isinstance(plan, TypedPlanRecord) else _limited(
         plan, certificate, say
     )  # fmt: skip
     settings = [("date", day.isoformat()), ("made by", f"Tether {__version__}"), *contents.pop("settings")]
     ended = contents["first"].ended
-    text = render(
+    return write_page(
+        file,
         "history.html",
+        day,
         title=title or f"{say.episode.capitalize()} of {ended}",
         under=ended if title else "",
         source=source,
-        date=in_words(day),
         nouns=say,
         settings=settings,
         cannot_know=cannot_know(model_of(plan)),
         **contents,
     )
-    with written(target) as partial:
-        partial.write_text(text, encoding="utf-8", newline="\n")
-    return target
 
 
 def model_of(plan: TypedPlanRecord | LimitedPlanRecord) -> ModelRecord:

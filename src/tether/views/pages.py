@@ -10,11 +10,14 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
+from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tether._foundation.markup import clean, together, with_minus_signs
 from tether._foundation.words import counted, cut, number, percent
+from tether._foundation.writing import written
 from tether.errors import QueryError
 from tether.explanation.verdicts import Nouns
 
@@ -34,6 +37,21 @@ def render(template: str, package: str = "tether.views", **contents: Any) -> str
     True
     """
     return _environment(package).get_template(template).render(**contents)
+
+
+def write_page(file: str | os.PathLike[str], template: str, day: dt.date, **contents: Any) -> Path:
+    """Write a page with the date of a day; returns its file."""
+    target, text = Path(file), render(template, date=in_words(day), **contents)
+    with written(target) as partial:
+        partial.write_text(text, encoding="utf-8", newline="\n")
+    return target
+
+
+def facts_of(about: Any) -> dict[str, Any]:
+    """What users want to be said about a page, by name; an error if it is no mapping."""
+    if about is not None and not isinstance(about, Mapping):
+        raise QueryError(f"about must map names to values, not {about!r}")
+    return dict(about or {})
 
 
 def source(name: str) -> str:

@@ -61,10 +61,10 @@ def _opened(view: View, key: str) -> str:
     return plain.address(episode=key)
 
 
-def _fits(one: Listed, view: View) -> bool:
+def _fits(listed: Listed, view: View) -> bool:
     wanted = view.search.casefold()
-    text = f"{one.name} {one.outcome} {one.about}".casefold()
-    return wanted in text and (not view.outcome or one.outcome == view.outcome)
+    text = f"{listed.name} {listed.outcome} {listed.about}".casefold()
+    return wanted in text and (not view.outcome or listed.outcome == view.outcome)
 
 
 def _ordered(found: list[Listed], order: str) -> list[Listed]:

@@ -12,6 +12,7 @@ from tether.explanation.about_episode import left_to_chance
 from tether.explanation.replay import of_hundred
 from tether.explanation.reviewing import outcome_noun
 from tether.explanation.terms import tether_in_words
+from tether.explanation.verdicts import BEST_CHANGE
 from tether.explorer.answer_cache import EpisodeAnswer, property_labels
 from tether.explorer.panels import Asked
 from tether.explorer.view import View
@@ -46,7 +47,7 @@ def headline_part(asked: Asked) -> dict[str, Any]:
     """The answer in one sentence."""
     answer = asked.answer
     found = answer.explanation.verdicts(answer.naming.any, asked.nouns)
-    change = found.change.removeprefix("With hindsight, the best change within the limits: ")
+    change = found.change.removeprefix(BEST_CHANGE)
     return {"headline": found.hindsight, "change": f"{change[:1].upper()}{change[1:]}", "foreseen": found.foreseen}
 
 

@@ -14,7 +14,6 @@ from typing import Any
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import with_minus_signs
 from tether._foundation.words import counted, cut, number, percent
-from tether._foundation.writing import written
 from tether.auditing.audit_record import AuditRecord
 from tether.auditing.tables import NO_OUTCOME
 from tether.errors import FileError, Problem, QueryError
@@ -22,7 +21,7 @@ from tether.evaluation.outcomes import UNDER_WAY
 from tether.explanation.verdicts import Nouns
 from tether.views.audit.audit_sections import sections
 from tether.views.audit.audit_words import is_certified, name_in_words, outcome_in_words, settings
-from tether.views.pages import date_of_page, drawing, in_words, render, source
+from tether.views.pages import date_of_page, drawing, facts_of, source, write_page
 from tether.views.report import report as report_plan
 
 _REPORTS = 10
@@ -43,37 +42,33 @@ def report(
     hide_ids: bool = False,
 ) -> Path:
     """Write the overview of an audit; see `tether.records.Audit.report`."""
-    if about is not None and not isinstance(about, Mapping):
-        raise QueryError(f"about must map names to values, not {about!r}")
+    facts = facts_of(about)
     is_policy = audit.question["policy"] is not None
     if reports is None:
         reports = 0 if is_policy else _REPORTS
     reports = whole_number("reports", reports, 0)
     if reports and is_policy:
         raise QueryError("reports of single episodes are about plans; this audit is about a policy: leave reports out")
-    target, day = Path(file), date_of_page(date)
-    say = nouns or Nouns()
-    links = _write_reports(audit, target, reports, day, say, hide_ids)
+    day, say = date_of_page(date), nouns or Nouns()
+    links = _write_reports(audit, Path(file), reports, day, say, hide_ids)
     script = source("audit.js")
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-    text = render(
+    return write_page(
+        file,
         "audit.html",
+        day,
         nouns=say,
         title=title or say(_title(audit)),
         under="" if title is None else say(_title(audit)),
-        source=str((about or {}).get("model file", (about or {}).get("model", ""))),
-        date=in_words(day),
+        source=str(facts.get("model file", facts.get("model", ""))),
         script=drawing(script),
         digest=drawing(digest),
         reports=len(links),
         listed=listed_episodes(audit, links, say, hide_ids),
-        settings=settings(audit, about or {}, day.isoformat()),
+        settings=settings(audit, facts, day.isoformat()),
         directory="" if audit.directory is None else str(audit.directory),
         **sections(audit, hide_ids),
     )
-    with written(target) as partial:
-        partial.write_text(text, encoding="utf-8", newline="\n")
-    return target
 
 
 def _title(audit: AuditRecord) -> str:

@@ -129,11 +129,11 @@ def is_graph(
     return _drawable(question.asked, found, reached_states(found.graph), k) is not None
 
 
-def _drawable(cf: CounterfactualRecord, found: Thresholds, layers: Sequence[Ints], k: int) -> list[Step] | None:
+def _drawable(cf: CounterfactualRecord, thresholds: Thresholds, layers: Sequence[Ints], k: int) -> list[Step] | None:
     """The steps of a rollout, or None if a graph of them could not be read."""
     if cf.T > _LONG or max(layer.size for layer in layers) > _LARGE:
         return None
-    steps = steps_of(cf, found, layers, k)
+    steps = steps_of(cf, thresholds, layers, k)
     return steps if max(sum(step.t == t for step in steps) for t in range(cf.T)) <= _DENSE else None
 
 

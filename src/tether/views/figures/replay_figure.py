@@ -106,8 +106,8 @@ def _scale(ax: Axes, replay: Replay, times: Any) -> list[tuple[float, str, str]]
     return ends
 
 
-def _alpha(one: Ending) -> float:
-    return {"bad": 0.45, "good": 0.55, "": 0.4}[one.side]
+def _alpha(ending: Ending) -> float:
+    return {"bad": 0.45, "good": 0.55, "": 0.4}[ending.side]
 
 
 def _lines(ax: Axes, replay: Replay, times: Any) -> None:
@@ -190,13 +190,13 @@ def _ties(ax: Axes, replay: Replay, top: float, each: float, say: Nouns) -> None
     _write(ax, "about", -4.0, top - line / 3, BLUE, "right")
 
 
-def _bar(ax: Axes, one: Stretch, bottom: float, lane: float, done: bool, each: float, ended: int | None) -> None:
+def _bar(ax: Axes, stretch: Stretch, bottom: float, lane: float, done: bool, each: float, ended: int | None) -> None:
     from matplotlib.patches import Rectangle
 
-    width = one.last + 1 - one.first
-    if done or one.changed:
+    width = stretch.last + 1 - stretch.first
+    if done or stretch.changed:
         box = Rectangle(
-            (one.first, bottom),
+            (stretch.first, bottom),
             width,
             lane,
             transform=ax.get_xaxis_transform(),
@@ -206,13 +206,13 @@ def _bar(ax: Axes, one: Stretch, bottom: float, lane: float, done: bool, each: f
             clip_on=False,
         )
         ax.add_patch(box)
-    over = ended is not None and one.first >= ended  # nothing was done any more
-    text = one.text if done or one.changed else "" if over else "the same"
+    over = ended is not None and stretch.first >= ended  # nothing was done any more
+    text = stretch.text if done or stretch.changed else "" if over else "the same"
     lines = _wrapped(text, each * width)
     if text == "the same" and lines != [text]:
         lines = ["="]
-    ink = "#ffffff" if one.changed else BLACK if done else "#555555"
-    _inside(ax, one.first, bottom + lane / 2, lines, ink)
+    ink = "#ffffff" if stretch.changed else BLACK if done else "#555555"
+    _inside(ax, stretch.first, bottom + lane / 2, lines, ink)
 
 
 def _inside(ax: Axes, t: float, y: float, lines: Sequence[str], colour: str, weight: str = "normal") -> None:
