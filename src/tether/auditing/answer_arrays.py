@@ -23,47 +23,6 @@ NONE, UNRECORDED, UNKNOWN = -1, -2, -3
 """Codes of an end that is no outcome, of one that was not recorded, and of an episode that was not answered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """An advised change: when, where, what was done, what to do instead, and how likely the change is."""
-
-    t: int
-    state: int
-    observed: int
-    advised: int
-    probability: float
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The answer to one episode; see `tether.auditing.tables` for what the fields mean."""
-
-    steps: int
-    observed: float
-    logged: float
-    outcome: int
-    value: float
-    gain: float
-    k: int
-    m: int
-    changes: Sequence[Change]
-    labels: Sequence[float]
-    ends: Sequence[tuple[int, float]]
-    strength: float
-    influenced_steps: float
-    guaranteed_gain: float = np.nan
-    gamma_star: float = np.nan
-    verdict: int = -1
-    least_seen: int = -1
-    credible_low: float = np.nan
-    credible_high: float = np.nan
-    model_value: float = np.nan
-    about_episode: float = np.nan
-    p_worse: float = np.nan
-    foreseeable: float = np.nan
-    worse_end: int = -1
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
     """The answers to some episodes, one item each; changes and ends from ``…_start[i]`` to ``…_start[i + 1] - 1``.
@@ -138,21 +97,6 @@ class Answers:
         """The episodes without an answer, and why."""
         return [(one, why) for one, why in zip(self.ids, self.problem, strict=True) if why is not None]
 
-    def row(self, i: int) -> Row | str:
-        """The answer to one episode, or why there is none."""
-        why = self.problem[i]
-        if why is not None:
-            return why
-        changes = slice(int(self.change_start[i]), int(self.change_start[i + 1]))
-        ends = slice(int(self.end_start[i]), int(self.end_start[i + 1]))
-        parts = (self.change_t, self.change_state, self.change_observed, self.change_advised, self.change_probability)
-        return Row(
-            changes=[Change(*one) for one in zip(*(part[changes].tolist() for part in parts), strict=True)],
-            ends=list(zip(self.end_outcome[ends].tolist(), self.end_probability[ends].tolist(), strict=True)),
-            labels=self.labels[i].tolist(),
-            **{name: getattr(self, name)[i].item() for name in _OF_ROWS},
-        )
-
     def to_arrow(self, id_type: Any) -> pyarrow.Table:
         """The answers as an Arrow table with one row per episode, for a file."""
         import pyarrow as pa
@@ -204,7 +148,6 @@ _KINDS: dict[str, type[np.generic]] = {
     **dict.fromkeys(("about_episode", "p_worse", "foreseeable"), np.float64),
     "verdict": np.int8,
 }
-_OF_ROWS = tuple(_KINDS)
 _REVIEWED: dict[str, type[np.generic]] = {
     **dict.fromkeys(("expected", "mistakes", "claimed", "luck", "mistake_cost", "mistake_probability"), np.float64),
     **dict.fromkeys(("mistake_t", "mistake_state", "mistake_action", "mistake_best"), np.int64),
@@ -212,33 +155,15 @@ _REVIEWED: dict[str, type[np.generic]] = {
 _PLAIN = (*_KINDS, *_REVIEWED)
 
 
-def gather(ids: list[Any], rows: Sequence[Row | str], n_labels: int) -> Answers:
-    """Rows put together, not reviewed yet; a sentence in place of a row says why there is no answer."""
-    found = [None if isinstance(row, str) else row for row in rows]
-    problem = [row if isinstance(row, str) else None for row in rows]
-    columns: dict[str, Any] = {}
+def unanswered(ids: list[Any], problem: list[str | None], n_labels: int) -> Answers:
+    """No answers, and why."""
+    n, columns = len(ids), not_reviewed(len(ids))
     for name, kind in _KINDS.items():
-        missing = np.nan if kind is np.float64 else UNKNOWN if name == "outcome" else -1
-        columns[name] = np.array([missing if row is None else getattr(row, name) for row in found], dtype=kind)
-    labels = np.full((len(rows), n_labels), np.nan)
-    changes: list[Change] = []
-    ends: list[tuple[int, float]] = []
-    change_start, end_start = [0], [0]
-    for i, row in enumerate(found):
-        if row is not None:
-            labels[i] = row.labels
-            changes += row.changes
-            ends += row.ends
-        change_start.append(len(changes))
-        end_start.append(len(ends))
-    for field in fields(Change):
-        kind = np.float64 if field.name == "probability" else np.int64
-        columns[f"change_{field.name}"] = np.array([getattr(one, field.name) for one in changes], dtype=kind)
-    columns["end_outcome"] = np.array([code for code, _ in ends], dtype=np.int64)
-    columns["end_probability"] = np.array([chance for _, chance in ends], dtype=np.float64)
-    starts = {"change_start": np.array(change_start), "end_start": np.array(end_start)}
-    columns |= {"ids": ids, "problem": problem, "labels": labels, **starts}
-    return Answers(**columns, **not_reviewed(len(rows)))
+        columns[name] = np.full(n, np.nan if kind is np.float64 else UNKNOWN if name == "outcome" else -1, kind)
+    for start in ("change_start", "end_start"):
+        columns[start] = np.zeros(n + 1, np.int64)
+        columns |= {name: np.empty(0, float if name.endswith("probability") else np.int64) for name in _LISTS[start]}
+    return Answers(ids=ids, problem=problem, labels=np.full((n, n_labels), np.nan), **columns)
 
 
 def not_reviewed(n: int) -> dict[str, Any]:
@@ -300,8 +225,9 @@ NOT_SEEN = np.iinfo(np.int64).max
 class AnswerTable:
     """The answers to a cohort, by episode and by step, as they are found batch after batch."""
 
-    def __init__(self, start: Ints, labels: int) -> None:
+    def __init__(self, start: Ints, labels: int, problem: list[str | None]) -> None:
         episodes, steps = start.size - 1, int(start[-1])
+        self.problem = list(problem)
         names = "value", "observed", "strength", "influenced", "guaranteed", "gamma_star"
         for name in (*names, "about", "p_worse", "best", "credible_low", "credible_high"):
             setattr(self, name, np.full(episodes, np.nan))

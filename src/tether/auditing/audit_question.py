@@ -106,6 +106,11 @@ class Question:
             "mechanism": self.mechanism.name,
         }
 
+    @property
+    def is_certified(self) -> bool:
+        """Whether certificates are asked for: they are about returns."""
+        return self.certify and self.objective is None
+
     def bound(self, mdp: ModelRecord) -> Question:
         """The question for a model: a test or a rule of the user's own knows its names."""
         about: dict[str, Any] = {name: one.bound(mdp) for name, one in self.own.items()}

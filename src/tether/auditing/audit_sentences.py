@@ -218,7 +218,7 @@ def _certain(audit: AuditRecord) -> list[str]:
 
 
 def taken_as_right(audit: AuditRecord) -> str:
-    """Says that a certificate takes learned probabilities as right, as the end of a sentence; empty if none were learned."""
+    """Says that a certificate takes learned probabilities as right: the end of a sentence, or an empty text."""
     counts = audit.mdp.counts
     seen = 0 if counts is None else int(counts.transitions.sum())
     return f"; this takes the probabilities learned from {counted(seen, 'observed step')} as right" if seen else ""
