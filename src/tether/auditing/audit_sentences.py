@@ -102,7 +102,7 @@ def _worse_ends(audit: AuditRecord) -> list[str]:
 
 
 def _unfinished(audit: AuditRecord) -> list[str]:
-    """That episodes without an end are told apart."""
+    """A sentence that says that episodes without an end are counted apart."""
     some = audit.summary.unfinished
     if not some:
         return []
@@ -169,7 +169,7 @@ def _gains(audit: AuditRecord) -> list[str]:
 
 
 def _unknown(audit: AuditRecord) -> str:
-    """That it could not be known; of a learned model with other decisions that seem better, that it is not shown."""
+    """Says that mistakes could not be known; of a learned model with decisions that seem better, that none is shown."""
     return "the log does not show that it could be known" if audit.summary.unsure else "nobody could know it"
 
 
@@ -230,7 +230,7 @@ def _certain(audit: AuditRecord) -> list[str]:
 
 
 def taken_as_right(audit: AuditRecord) -> str:
-    """That a certificate takes learned probabilities as right, as the end of a sentence; empty if none were learned."""
+    """Says that a certificate takes learned probabilities as right: the end of a sentence, or an empty text."""
     counts = audit.mdp.counts
     seen = 0 if counts is None else int(counts.transitions.sum())
     return f"; this takes the probabilities learned from {counted(seen, 'observed step')} as right" if seen else ""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _numbers(_ctx: click.Context, param: click.Parameter, value: str | None) -> list[int] | None:
-    """``2,3,7-9``."""
+    """Whole numbers and ranges of them, from text such as ``2,3,7-9``."""
     if value is None:
         return None
     numbers: list[int] = []

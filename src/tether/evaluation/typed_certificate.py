@@ -68,7 +68,7 @@ class TypeFollowed:
 
     @property
     def value(self) -> float:
-        """Its value under Gumbel-max."""
+        """Value of the plan under Gumbel-max."""
         return PolicyValues(asked_set(self.models, self.objective), self.followed).at(0.0)[0]
 
     def extreme(self, gamma: float, share: Floats, side: float) -> float:

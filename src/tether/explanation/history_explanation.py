@@ -206,7 +206,7 @@ class HistoryExplanation(Tabular, Displayed):
 
     @property
     def _limit_in_words(self) -> str:
-        """A further limit."""
+        """A limit beside k and m in words; empty without one."""
         return ""
 
     @property
