@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _numbers(_ctx: click.Context, param: click.Parameter, value: str | None) -> list[int] | None:
-    """``2,3,7-9``."""
+    """Whole numbers and ranges of them, from text such as ``2,3,7-9``."""
     if value is None:
         return None
     numbers: list[int] = []
@@ -50,10 +50,16 @@ def sweep(
 
     The tether gets longer down the table, and more actions may change to the right. The value never gets worse in
     either direction. Neighbouring k with the same values share a row, and neighbouring m share a column.
+
+    MODEL may be a directory with the models of several types: the plans are for somebody who does not see the type.
     """
+    from tether.cli.explaining_types import about_types, sweep_for_types
     from tether.cli.screen import progress
     from tether.plan.limits import enough_k
 
+    if about_types(episode, {}, None):
+        sweep_for_types(episode, ks, ms, question, as_json)
+        return
     cf = episode.replay()
     with progress() as say:
         say("planning for every k and m", LIMITS)
