@@ -264,7 +264,7 @@ def _touching(form: Form, states: Ints, marked: Ints) -> Ints:
     model = form.pair_start, form.row_start, form.next_state
     if not use_cores(states.size):
         found = np.empty(int(n_pairs.sum()), dtype=np.int64)
-        return found[: touching(states, *model, marked, found)]
+        return found[: touching(read_only(states), *model, marked, found)]
     offsets, counts = np.concatenate(([0], np.cumsum(n_pairs))), np.empty(CHUNKS, dtype=np.int64)
     found = np.empty(int(offsets[-1]), dtype=np.int64)
     touching_on_all_cores(states, offsets, *model, marked, found, counts)
@@ -284,7 +284,7 @@ def _successors(form: Form, states: Ints, seen: Ints) -> Ints:
         return after
     lengths = form.row_start[form.pair_start[states + 1]] - form.row_start[form.pair_start[states]]
     out = np.empty(min(seen.size, int(lengths.sum())), dtype=np.int32)
-    return np.sort(out[: successors(states, *model, seen, out)])
+    return np.sort(out[: successors(read_only(states), *model, seen, out)])
 
 
 @contextmanager
