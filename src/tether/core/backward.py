@@ -105,7 +105,8 @@ def solve(problem: Problem, *, keep: bool = False, progress: Callable[[int, int]
     T, B, n_ks = len(layers) - 1, len(steps), int(problem.ks.size)
     index_of_k = np.searchsorted(problem.ks, np.arange(T + 3)).astype(np.int64)
     value, known = _path_ends(problem, n_ks)
-    number: Any = np.int8 if int(np.diff(model.pair_start).max(initial=0)) < 127 else np.int32
+    most = max(int(np.diff(layer.nodes.offsets).max(initial=0)) for layer in layers)
+    number: Any = np.int8 if most < 127 else np.int32
     choices: list[Choices] = []
     after, numbers_after = np.empty((0, 4)), Numbers(1, 1, 0)
     after_nodes = Layer(
