@@ -103,7 +103,7 @@ class Batch:
         return thresholds(*of_model, rule, world.ended, up_to, forbidden=world.forbidden, m=m)
 
     def _chosen(self, problem: Problem, solved: Solved) -> Ints:
-        """The number of each episode's k: the largest gain of those whose plan is about it, else the shortest enough."""
+        """The number of each episode's k: that of the largest gain whose plan is about it, else the shortest enough."""
         from tether.core.about import measure
 
         lengths, rewards, m = self.steps.lengths, self.world.rewards, problem.m

@@ -196,7 +196,8 @@ def _path_ends(problem: Problem, n_ks: int) -> tuple[Floats, Ints]:
     known = (last >= 0).astype(np.int64)
     value = np.zeros((len(steps), n_ks))
     some = np.flatnonzero(last >= 0)
-    value[some] = at_time(problem.final, ends[some])[np.arange(some.size), last[some]][:, None]
+    time = np.minimum(ends[some], len(problem.final) - 1)
+    value[some] = problem.final[time, last[some]][:, None]
     return value, known
 
 

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -45,9 +45,10 @@ class StuckError(Exception):
     """A policy has no action in a state that some causal model leads to."""
 
 
-def at_time(by_time: Any, t: Any) -> Any:
-    """The row of a time, or of several; an array with one row has the same for every time."""
-    return by_time[np.minimum(t, len(by_time) - 1)]
+def at_time(by_time: Floats, t: int) -> Floats:
+    """The row of a time; an array with one row has the same for every time."""
+    row: Floats = by_time[min(t, len(by_time) - 1)]
+    return row
 
 
 class Model(NamedTuple):

@@ -18,6 +18,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints, spans
 from tether._kernels.jit import kernel
+from tether._kernels.scratch import scratch_array
 from tether.core.batch import GUMBEL_MAX, INDEPENDENT, Edits, Model, Nodes, Steps
 from tether.core.coupled import rows_given
 from tether.core.gumbel import Seen
@@ -34,7 +35,7 @@ def meeting_pairs(model: Model, observed: Ints, state: Ints) -> tuple[Ints, Ints
     """The pairs of each state that can lead where its observed pair could have led: how many, and the pairs."""
     count = np.empty(state.size, np.int64)
     out = np.empty(int(np.sum(model.pair_start[state + 1] - model.pair_start[state])), np.int64)
-    n = _meet(model, observed, state, np.zeros(model.n_states, np.uint8), count, out)
+    n = _meet(model, observed, state, scratch_array(model.n_states, np.uint8), count, out)
     return count, out[:n]
 
 
@@ -125,7 +126,7 @@ class ClosedForms:
 def distances(model: Model, observed: Ints, pairs: Ints) -> Floats:
     """½ Σ |P(·|observed[i]) - P(·|pairs[i])|; items with the same observed pair should be side by side."""
     out = np.empty(pairs.size)
-    _distances(model, observed, pairs, np.zeros(model.n_states), out)
+    _distances(model, observed, pairs, scratch_array(model.n_states, np.float64), out)
     return out
 
 
