@@ -24,7 +24,7 @@ from tether.influence.one_step import Effective, Support, TotalVariation
 from tether.influence.own import InfluenceTest, RowOfStep
 from tether.model.model_record import ModelRecord
 from tether.observation.path import Path
-from tether.plan.limits import ABOUT, SHARE
+from tether.plan.limits import ABOUT, SHARE, shortest
 from tether.plan.policy import decider, make_policy
 from tether.plan.resting import asked_model
 from tether.plan.solution import solve as solve_plain
@@ -121,11 +121,12 @@ class Batch:
             return found
 
         rewards = world.rewards
-        about = measure(problem, solved.choices, strength_of, rewards.at, rewards.by_entry, with_std=False).about[
-            :, :, m
-        ]
-        enough = _enough(values, observed, lengths)
-        return _about_or(values, about, observed, lengths, enough)
+        measured = measure(problem, solved.choices, strength_of, rewards.at, rewards.by_entry, with_std=False)
+        ks, rounding = np.arange(1, values.shape[1] + 1), rounding_of(observed)
+        gains = np.where(ks <= lengths[:, None], values - observed[:, None], -np.inf)
+        chosen = shortest(ks, np.where(measured.about[:, :, m] >= ABOUT, gains, -np.inf), rounding)
+        found: Ints = np.where(chosen > 0, chosen, np.maximum(shortest(ks, gains, rounding, SHARE), 1))
+        return found
 
     def _solve(
         self, layers: list[Layer], kappa: list[Ints], ks: Ints, m: int, left: list[Ints] | None = None, *,
@@ -340,11 +341,12 @@ def _own_test(world: World, steps: Steps, layer: Layer, t: int, pairs: Ints, inf
 
 def _closeness(world: World, steps: Steps, layer: Layer, t: int) -> Floats:
     """½ Σ |P(·|s_t,a_t) - P(·|s,a)| of each edited pair of a layer."""
+    from tether.core.gumbel import Seen
     from tether.core.rows import distances
 
     pairs = layer.pairs(world.model, layer.edits.position)
     observed = steps.item(steps.pair, t)[layer.episode()[layer.node_of(layer.edits.position)]]
-    return distances(world.model, observed, pairs)
+    return distances(world.model, Seen.in_model(world.model), observed, pairs)
 
 
 def _path_ends(world: World, steps: Steps) -> Ints:
@@ -357,29 +359,3 @@ def _path_ends(world: World, steps: Steps) -> Ints:
     decided = np.flatnonzero(world.ended[steps.state])
     np.minimum.at(ends, owner[decided], time[decided])
     return ends
-
-
-def _enough(values: Floats, observed: Floats, lengths: Ints) -> Ints:
-    """The shortest tether of each episode that gives `SHARE` of what its longest one gives; 1 if none gains anything.
-
-    ``values[b, k - 1]`` is the best value within k. See `tether.plan.limits.enough_k`.
-    """
-    ks = np.arange(1, values.shape[1] + 1)
-    gains = np.where(ks <= lengths[:, None], values - observed[:, None], -np.inf)
-    most = np.maximum(gains.max(axis=1), 0.0)
-    rounding = rounding_of(observed)
-    enough = gains >= (SHARE * most - rounding)[:, None]
-    return np.where(most <= rounding, 1, ks[np.argmax(enough, axis=1)])
-
-
-def _about_or(values: Floats, about: Floats, observed: Floats, lengths: Ints, otherwise: Ints) -> Ints:
-    """The tether with the largest gain of those whose plan is about its episode; ``otherwise`` where there is none.
-
-    See `tether.plan.limits.about_k`.
-    """
-    ks, rounding = np.arange(1, values.shape[1] + 1), rounding_of(observed)
-    fits = (ks <= lengths[:, None]) & (about >= ABOUT)
-    gains = np.where(fits, values - observed[:, None], -np.inf)
-    most = gains.max(axis=1)
-    chosen = ks[np.argmax(gains >= (most - rounding)[:, None], axis=1)]
-    return np.where(most > rounding, chosen, otherwise)

@@ -168,6 +168,11 @@ class Seen(NamedTuple):
     next_state: Ints
     probability: Floats
 
+    @classmethod
+    def in_model(cls, model: Model) -> Seen:
+        """The row of every pair of a model."""
+        return cls(model.row_start, model.next_state, model.probability)
+
 
 @kernel
 def gumbel_rows(

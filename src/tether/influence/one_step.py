@@ -20,13 +20,11 @@ import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
 from tether.conditioning.carried import step_within
-from tether.conditioning.edited_rows import ObservedStep, nominal_start, spans
 from tether.conditioning.layers import Graph, Layer
-from tether.conditioning.on_demand import stretches
 from tether.errors import Problem, QueryError
 from tether.influence import own
 from tether.influence.own import InfluenceTest, RowOfStep, in_short
-from tether.model.form import Form, pair_states
+from tether.model.form import model_of, pair_states
 from tether.model.model_record import ModelRecord
 from tether.model.product import memory_of, model_itself
 
@@ -206,18 +204,9 @@ def _own(graph: Graph, t: int, influence: InfluenceTest) -> Flags:
 
 def distances(graph: Graph, t: int) -> Floats:
     """½ Σ |P(·|s_t,a_t) - P(·|s,a)| for each edited pair of layer t; it is 1 for every other pair."""
-    layer, form = graph.layers[t], graph.mdp.form
-    pairs = layer.edits.pairs
-    parts = stretches(nominal_start(form, pairs))  # all at once would be many times the size of a dense model
-    return np.concatenate([np.empty(0), *(_distances(form, layer.observed, pairs[low:high]) for low, high in parts)])
+    from tether.core.gumbel import Seen
+    from tether.core.rows import distances as distances_of_pairs
 
-
-def _distances(form: Form, observed: ObservedStep, pairs: Ints) -> Floats:
-    _, entries = spans(form.row_start[pairs], form.row_start[pairs + 1])
-    at = np.searchsorted(observed.next_state, form.next_state[entries])
-    at = np.minimum(at, observed.next_state.size - 1)
-    p = np.where(observed.next_state[at] == form.next_state[entries], observed.probability[at], 0.0)
-    # The part of q above p: equal to ½ Σ |p - q|, and exactly 0 for the observed row itself.
-    excess = np.maximum(form.probability[entries] - p, 0.0)
-    distance: Floats = np.minimum(np.add.reduceat(excess, nominal_start(form, pairs)[:-1]), 1.0)
-    return distance
+    seen, pairs = graph.layers[t].observed, graph.layers[t].edits.pairs
+    row = Seen(np.array([0, seen.next_state.size]), seen.next_state, seen.probability)
+    return distances_of_pairs(model_of(graph.mdp.form), row, np.zeros(pairs.size, np.int64), pairs)
