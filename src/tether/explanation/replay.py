@@ -68,6 +68,12 @@ class Ending(Displayed):
     observed: Floats
     end: float
 
+    @property
+    def label(self) -> str:
+        """How many of 100 replays end so, also after the record."""
+        later = abs(self.end - self.chance[-1]) > ROUNDING
+        return f"{of_hundred(self.end)} {self.name}{' in the end' if later else ''}"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replay(Displayed):
@@ -147,9 +153,7 @@ class Replay(Displayed):
         """The picture in words, with its values: for those who cannot see it."""
         parts = [self.title + "."]
         if self.endings:
-            now = ", ".join(
-                f"{of_hundred(one.end)} {one.name}" for one in self.endings if max(one.end, one.observed[-1])
-            )
+            now = ", ".join(one.label for one in self.endings if max(one.end, one.observed[-1]))
             parts.append(f"Of 100 replays: {now}.")
         at = _ticks(self.T)
         parts.append(f"{self.measure[0].upper()}{self.measure[1:]}, at step (plan; what happened): ")

@@ -244,7 +244,7 @@ def _until(review: Review) -> list[str]:
         return []
     sentence = f"Decisions are judged over {review.horizon} steps"
     if not review.was_cut:
-        return [f"{sentence}: nobody could know that the episode would end after {review.T}."]
+        return [f"{sentence}: nobody could know that it would end after {review.T}."]
     return [
         f"{sentence}. The record stops after {review.T}; what was to be expected from there on stands for the rest."
     ]

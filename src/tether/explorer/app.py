@@ -109,8 +109,9 @@ class _Desk:
         return await self._answered(request, name, partial(self._part, part))
 
     def _part(self, part: Part, view: View, asker: Asker) -> tuple[str, str]:
-        contents = part.contents(Asked(view, self.memory, asker.check))
-        return "text/html", render(f"explorer/{part.template}.html", places=self._places, **contents)
+        asked = Asked(view, self.memory, asker.check)
+        contents = part.contents(asked)
+        return "text/html", render(f"explorer/{part.template}.html", places=self._places, nouns=asked.nouns, **contents)
 
     async def take(self, request: Request) -> Response:
         """The present view as a file."""
@@ -125,8 +126,14 @@ class _Desk:
     def _report(self, view: View, asker: Asker) -> tuple[str, str]:
         answer = self.memory.answer(view, asker.check)
         with tempfile.TemporaryDirectory() as folder:
-            about = {"episode": answer.entry.name}
-            file = report(answer.plan, Path(folder, "report.html"), action_name=answer.naming.action, about=about)
+            file = report(
+                answer.plan,
+                Path(folder, "report.html"),
+                title=answer.entry.title or None,
+                action_name=answer.naming.action,
+                about={"episode": answer.entry.name},
+                nouns=answer.entry.nouns,
+            )
             return "text/html", file.read_text(encoding="utf-8")
 
     def _json(self, view: View, asker: Asker) -> tuple[str, str]:

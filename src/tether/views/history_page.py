@@ -57,7 +57,7 @@ def write_history(
         source=source,
         nouns=say,
         settings=settings,
-        cannot_know=[(name, say(what)) for name, what in cannot_know(model_of(plan))],
+        cannot_know=cannot_know(model_of(plan)),
         **contents,
     )
 
@@ -76,7 +76,7 @@ def typed_contents(plan: TypedPlanRecord, certificate: bool, nouns: Nouns) -> di
     last = list(cf.types.models)[-1]
     # the shares of two types add up to 1
     names = [last] if len(cf.types.models) == 2 else list(cf.types.models)
-    of_types = {f"{name}, as known then": [percent(one.types[name]) for one in explanation.steps] for name in names}
+    of_types = {f"As known then: {name}": [percent(one.types[name]) for one in explanation.steps] for name in names}
     return {
         **_said(explanation, nouns),
         "types": {
@@ -119,7 +119,7 @@ def _said(explanation: HistoryExplanation, nouns: Nouns) -> dict[str, Any]:
     """What is said first, and all sentences by the three questions."""
     first = explanation.verdicts(shown, nouns)
     said = zip(first, explanation.parts(shown), strict=True)
-    return {"first": first, "answer_in_full": [(one.question, [nouns(text) for text in some]) for one, some in said]}
+    return {"first": first, "answer_in_full": [(one.question, some) for one, some in said]}
 
 
 def _limits(plan: TypedPlanRecord | LimitedPlanRecord) -> tuple[str, str]:
@@ -153,7 +153,7 @@ def _steps(explanation: HistoryExplanation, more: dict[str, list[str]], nouns: N
     if len(over) > 1:
         ends = f"{nouns.step.capitalize()} {last + 1} … {len(rows) - 1}: it is over, most likely also under the plan."
         parts = (*rows[: last + 1], Fold(ends, tuple(over)))
-    head = (nouns.step, "What happened", "What was done", "Plan: likeliest state", "Plan: action there", *more)
+    head = (nouns("Step"), "What happened", "What was done", "Plan: likeliest state", "Plan: action there", *more)
     return StepTable(head, parts, 0, len(rows) if len(rows) > MANY else 0)
 
 
@@ -166,5 +166,5 @@ def _decisions(plan: TypedPlanRecord, nouns: Nouns) -> dict[str, Any]:
         (str(row.t), shown(row.action), number(row.gain or 0.0), *(number(row.values[name]) for name in names))
         for row in some[:_SHOWN]
     ]
-    columns = (nouns.step, "instead", "with hindsight, gains", *(f"score if {name}" for name in names))
+    columns = (nouns("Step"), "Instead", "With hindsight, gains", *(f"Score if {name}" for name in names))
     return {"title": "Had only one decision been different", "columns": columns, "rows": rows}

@@ -19,9 +19,11 @@ from tether._foundation.markup import clean, together, with_minus_signs
 from tether._foundation.words import counted, cut, number, percent
 from tether._foundation.writing import written
 from tether.errors import QueryError
+from tether.explanation.verdicts import Nouns
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from jinja2.runtime import Context
 
 _LONG_WORDS = re.compile(r"(\S{16,})")
 _BREAKS = re.compile(r"(?<=\w[/_])(?=\w)")
@@ -76,7 +78,7 @@ def drawing(markup: str) -> Any:
 
 @cache
 def _environment(package: str) -> Environment:
-    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, pass_context
 
     made = Environment(
         loader=ChoiceLoader([PackageLoader(one) for one in dict.fromkeys((package, "tether.views"))]),
@@ -94,8 +96,9 @@ def _environment(package: str) -> Environment:
         cut=_cut,
         number=lambda value: with_minus_signs(number(value)),
         percent=percent,
-        sentence=together,
+        sentence=pass_context(_sentence),
     )
+    made.globals["nouns"] = Nouns()
     made.tests["words"] = lambda cell: any(letter.isalpha() for letter in str(cell))
     return made
 
@@ -123,6 +126,11 @@ def _css_string(value: Any) -> Any:
 
     kept = (sign if sign.isalnum() or sign == " " else f"\\{ord(sign):x} " for sign in clean(value)[:120])
     return Markup(f'"{"".join(kept)}"')
+
+
+def _sentence(context: Context, text: str) -> str:
+    """A sentence in the nouns of the page."""
+    return together(context["nouns"](text))
 
 
 def _cut(value: Any, most: int = 160) -> str:

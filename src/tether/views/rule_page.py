@@ -42,22 +42,13 @@ def write_rules(
         title=title or "What should be done from now on?",
         under=say(_source(rules)),
         source=str(facts.get("model file", "")),
-        lead=say(_lead(rules)),
-        rules=[_said(_screen(rules, number, one), say) for number, one in enumerate(shown)],
-        table=_said(_table(rules), say),
+        lead=_lead(rules),
+        rules=[_screen(rules, number, one) for number, one in enumerate(shown)],
+        table=_table(rules),
         picture=_overview(rules, say) if len(rules) > 1 else None,
         placebo=_placebo(rules),
         settings=[(name, str(value)) for name, value in named.items() if value is not None and value is not False],
     )
-
-
-def _said(part: Any, say: Nouns) -> Any:
-    """A part of the page in the log's own words; pictures have none of them."""
-    if isinstance(part, str):
-        return say(part)
-    if isinstance(part, dict):
-        return {name: _said(one, say) for name, one in part.items()}
-    return [_said(one, say) for one in part] if type(part) in (list, tuple) else part
 
 
 def _source(rules: RulesRecord) -> str:
@@ -177,7 +168,7 @@ def _table(rules: RulesRecord) -> dict[str, Any]:
 def _overview(rules: RulesRecord, say: Nouns) -> Drawing:
     label = "; ".join(f"{one.rule} helped {whole(one.helped)}, harmed {whole(one.harmed)}" for one in rules)
     most = rules[int(np.argmax([one.helped for one in rules]))]
-    caption = say(f"{most.rule} It helps {whole(most.helped)} episodes and harms {whole(most.harmed)}")
+    caption = f"{most.rule} It helps {whole(most.helped)} episodes and harms {whole(most.harmed)}"
     return Drawing(caption, drawing(inline_svg(plot_rules(rules, episodes=say("episodes")), "rules", say(label))))
 
 

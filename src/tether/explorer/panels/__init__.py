@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tether.explanation.verdicts import Nouns
 from tether.explorer.answer_cache import EpisodeAnswer, Memory
 from tether.explorer.view import View
 
@@ -28,6 +29,12 @@ class Asked:
     def answer(self) -> EpisodeAnswer:
         """The answers for the view's episode within its limits."""
         return self.memory.answer(self.view, self.check)
+
+    @property
+    def nouns(self) -> Nouns:
+        """What its episode and steps are called."""
+        offered = self.memory.offered
+        return offered.entry(self.view.episode or offered.first).nouns
 
 
 @dataclass(frozen=True)

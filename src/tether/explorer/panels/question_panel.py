@@ -46,7 +46,7 @@ TESTS = {
 def headline_part(asked: Asked) -> dict[str, Any]:
     """The answer in one sentence."""
     answer = asked.answer
-    found = answer.explanation.verdicts(answer.naming.any, answer.entry.nouns)
+    found = answer.explanation.verdicts(answer.naming.any, asked.nouns)
     change = found.change.removeprefix(BEST_CHANGE)
     return {"headline": found.hindsight, "change": f"{change[:1].upper()}{change[1:]}", "foreseen": found.foreseen}
 
@@ -60,7 +60,6 @@ def controls(asked: Asked) -> dict[str, Any]:
     name, _, eps = view.influence.partition(":")
     return {
         "title": _title(answer),
-        "noun": answer.entry.nouns.episode,
         "name": answer.entry.name,
         "key": answer.entry.key,
         "episodes": [(one.key, one.name) for one in few],

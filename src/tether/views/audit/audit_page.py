@@ -67,7 +67,7 @@ def report(
         listed=listed_episodes(audit, links, say, hide_ids),
         settings=settings(audit, facts, day.isoformat()),
         directory="" if audit.directory is None else str(audit.directory),
-        **sections(audit, say, hide_ids),
+        **sections(audit, hide_ids),
     )
 
 

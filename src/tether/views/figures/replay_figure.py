@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.words import cut
-from tether.explanation.replay import Ending, Replay, Stretch, of_hundred
+from tether.explanation.replay import Ending, Replay, Stretch
 from tether.explanation.verdicts import Nouns
 from tether.figures.style import (
     BAD,
@@ -87,8 +87,8 @@ def _scale(ax: Axes, replay: Replay, times: Any) -> list[tuple[float, str, str]]
                 times, so_far, so_far + one.chance, color=_COLOURS[one.side], alpha=_alpha(one), linewidth=0
             )
             so_far = so_far + one.chance
-            if one.chance[-1] > 0:
-                ends.append((float(so_far[-1] - one.chance[-1] / 2), f"{of_hundred(one.chance[-1])} {one.name}", BLACK))
+            if one.end > 0:
+                ends.append((float(so_far[-1] - one.chance[-1] / 2), one.label, BLACK))
     else:
         rows = np.concatenate([replay.value, replay.observed_value[~np.isnan(replay.observed_value)]])
         low, high = float(rows.min()), float(rows.max())
@@ -247,10 +247,13 @@ def _wrapped(text: str, room: float) -> list[str]:
 
 
 def _fitting(text: str, room: float) -> str:
-    """As much of a text as there is room for; nothing, if that is less than three letters."""
-    while len(text) > 3 and text_width(text) > room:
-        text = text[:-2].rstrip(" +,(…") + "…"
-    return text if text_width(text) <= room else ""
+    """As much of a text as there is room for, and a number at its end; nothing, if that is less than three letters."""
+    last = text.rpartition(" ")[2]
+    tail = f" {last}" if last.isdigit() and last != text else ""
+    head = text.removesuffix(tail)
+    while len(head) > 3 and text_width(head + tail) > room:
+        head = head[:-2].rstrip(" +,(…") + "…"
+    return head + tail if text_width(head + tail) <= room and (len(head) > 2 or head + tail == text) else ""
 
 
 def _write(ax: Axes, text: str, x: float, y: float, colour: str, side: Any) -> None:
