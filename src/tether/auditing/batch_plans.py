@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Flags, Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether._foundation.rounding import rounding_of
 from tether.auditing.answering import PreparedQuestion
 from tether.auditing.audit_question import Question
 from tether.auditing.followed import AskPolicy, Followed, World
-from tether.core.batch import Layer, Steps
+from tether.core.batch import Layer, Seen, Steps
 from tether.core.chain import Decide, Taken, Visits
 from tether.influence.kappa import as_engine_rule
-from tether.influence.one_step import Effective, Support, TotalVariation
-from tether.influence.own import InfluenceTest, RowOfStep
+from tether.influence.one_step import Effective, Support, TotalVariation, tested
 from tether.model.model_record import ModelRecord
 from tether.observation.path import Path
 from tether.plan.limits import ABOUT, SHARE, shortest
@@ -308,45 +307,21 @@ def _decider(mdp: ModelRecord, question: Question, T: int, path: Path | None) ->
 
 def _with_influence(world: World, steps: Steps, rows: Rows, layer: Layer, t: int) -> Layer:
     """The layer with the influenced pairs of the test that is asked for."""
+    from tether.core.rows import distances
+
     influence, edits = world.asked.question.influence, layer.edits
     if isinstance(influence, Support) or edits.row.size == 0:
         return layer
+    pairs, episode = layer.pairs(world.model, edits.position), layer.episode()[layer.node_of(edits.position)]
+    own, outcome = (steps.item(one, t)[episode] for one in (steps.pair, steps.outcome))
+    of_model = Seen.in_model(world.model)
     if isinstance(influence, TotalVariation):
-        kept = _closeness(world, steps, layer, t) <= influence.eps
+        kept = distances(world.model, of_model, own, pairs) <= influence.eps
+    elif isinstance(influence, Effective):
+        kept = (rows.strength[edits.row] > influence.eps) | (pairs == own)
     else:
-        pairs = layer.pairs(world.model, edits.position)
-        own = steps.item(steps.pair, t)[layer.episode()[layer.node_of(edits.position)]]
-        if isinstance(influence, Effective):
-            by_test = rows.strength[edits.row] > influence.eps
-        else:
-            by_test = _own_test(world, steps, layer, t, pairs, influence)
-        kept = by_test | (pairs == own)
+        kept = tested(influence, t, world.model, of_model, own, outcome, pairs) | (pairs == own)
     return Layer(layer.nodes, edits._replace(influenced=kept.astype(np.uint8)))
-
-
-def _own_test(world: World, steps: Steps, layer: Layer, t: int, pairs: Ints, influence: InfluenceTest) -> Flags:
-    """What a test of the user's own says about each edited pair; the same observed transition is asked about once."""
-    model, episode = world.model, layer.episode()[layer.node_of(layer.edits.position)]
-    observed, outcome = (steps.item(one, t)[episode] for one in (steps.pair, steps.outcome))
-    different, place = np.unique(np.stack((observed, outcome, pairs)), axis=1, return_inverse=True)
-    found = np.zeros(different.shape[1], bool)
-    for transition in np.unique(different[:2], axis=1).T:
-        some = np.flatnonzero((transition == different[:2].T).all(axis=1))
-        entries = slice(int(model.row_start[transition[0]]), int(model.row_start[transition[0] + 1]))
-        row = model.next_state[entries], model.probability[entries]
-        step = RowOfStep.of(*row, int(transition[1]), influence.n_states)
-        found[some] = influence.holds(t, different[2, some], model, step)
-    return found[place.reshape(-1)]
-
-
-def _closeness(world: World, steps: Steps, layer: Layer, t: int) -> Floats:
-    """½ Σ |P(·|s_t,a_t) - P(·|s,a)| of each edited pair of a layer."""
-    from tether.core.gumbel import Seen
-    from tether.core.rows import distances
-
-    pairs = layer.pairs(world.model, layer.edits.position)
-    observed = steps.item(steps.pair, t)[layer.episode()[layer.node_of(layer.edits.position)]]
-    return distances(world.model, Seen.in_model(world.model), observed, pairs)
 
 
 def _path_ends(world: World, steps: Steps) -> Ints:

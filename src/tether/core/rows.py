@@ -19,9 +19,8 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints, read_only, spans
 from tether._kernels.jit import kernel
 from tether._kernels.reach import any_marked
-from tether.core.batch import GUMBEL_MAX, INDEPENDENT, Edits, Model, Nodes, Steps
+from tether.core.batch import GUMBEL_MAX, INDEPENDENT, Edits, Model, Nodes, Seen, Steps
 from tether.core.coupled import rows_given
-from tether.core.gumbel import Seen
 
 LIMIT = 256 << 20
 """How many bytes of rows a store keeps from batch to batch."""
