@@ -265,7 +265,7 @@ def _touching(form: Form, states: Ints, marked: Ints) -> Ints:
     model = form.pair_start, form.row_start, form.next_state
     if not use_cores(states.size):
         found = np.empty(int(n_pairs.sum()), dtype=np.int64)
-        return found[: touching(states, *model, marked, found)]
+        return found[: touching(read_only(states), *model, marked, found)]
     offsets, counts = np.concatenate(([0], np.cumsum(n_pairs))), np.empty(CHUNKS, dtype=np.int64)
     found = np.empty(int(offsets[-1]), dtype=np.int64)
     touching_on_all_cores(states, offsets, *model, marked, found, counts)
@@ -284,7 +284,9 @@ def _successors(form: Form, states: Ints, seen: Ints) -> Ints:
         seen[:] = 0
         return after
     offsets = starts(form.pair_start[states + 1] - form.pair_start[states])
-    nodes = core.Nodes(np.array([0, states.size]), states.astype(np.int32, copy=False), core.NO_RUNS, offsets)
+    nodes = core.Nodes(
+        np.array([0, states.size]), read_only(states.astype(np.int32, copy=False)), core.NO_RUNS, offsets
+    )
     return successors(model_of(form), core.Layer(nodes, core.NO_EDITS), seen)[1]
 
 

@@ -197,17 +197,17 @@ class RuleWork:
         return True
 
     def prepare(self, mdp: MDP) -> Callable[[], Answering]:
-        """See `tether.auditing.engine.Work`."""
+        """Prepare to answer batches; see `tether.auditing.engine.Work`."""
         del mdp
         return lambda: self.answer
 
     def unanswered(self, mdp: MDP, cohort: Cohort, why: str) -> BatchNumbers:
-        """See `tether.auditing.engine.Work`."""
+        """The answer to a batch that ends every process; see `tether.auditing.engine.Work`."""
         del mdp
         return self._empty([(one, why) for one in cohort.ids])
 
     def join(self, answers: list[BatchNumbers]) -> BatchNumbers:
-        """See `tether.auditing.engine.Work`."""
+        """Answers to parts of a batch as one; see `tether.auditing.engine.Work`."""
         return BatchNumbers.joined(answers)
 
     def _empty(self, wrong: list[tuple[Any, str]]) -> BatchNumbers:

@@ -405,7 +405,7 @@ class RulesRecord(Tabular, Sequence[EvaluatedRule]):
         return found
 
     def nothing(self) -> list[str]:
-        """That a search chose no rule, and why; nothing if it chose one."""
+        """Sentences on why a search chose no rule; empty if it chose one."""
         if self.chosen or not self.searched:
             return []
         what = "is shown to be better than usual practice"
