@@ -146,9 +146,9 @@ def sweep_for_types(
 ) -> None:
     """Print the value of the best plan of somebody who does not see the type, for every k and m."""
     from tether._foundation.words import number
+    from tether.cli.heat_table import heat_tables
     from tether.cli.json_output import print_json
     from tether.cli.screen import progress, put
-    from tether.cli.sweep_command import heat_tables
 
     cf, source = replayed_for_types(episode, None, None, {"--cost": question.cost})
     with progress() as say:
