@@ -54,7 +54,7 @@ class PreparedQuestion:
 
     @classmethod
     def of(cls, mdp: MDP, question: Question) -> PreparedQuestion:
-        """Prepare to answer."""
+        """The question, prepared for a model."""
         mdp, question = _up_to_its_bound(mdp, question.bound(mdp))
         drawn = None
         if question.draws and question.split is None:

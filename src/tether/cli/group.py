@@ -202,7 +202,7 @@ def _say(sentence: str) -> None:
 @click.version_option(__version__, prog_name="tether")
 @click.pass_context
 def main(ctx: click.Context) -> None:
-    """All commands."""
+    """The command ``tether``: the group of all commands."""
     _check_environment()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

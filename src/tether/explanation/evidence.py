@@ -173,7 +173,7 @@ def _led_to(mdp: ModelRecord, counts: Counts, pair: int, end: int) -> int:
 
 
 def learned_sentences(explanation: Explanation, name: Callable[[Any], str]) -> list[str]:
-    """That the model was learned, how often the advised actions were seen, and what the log leaves open.
+    """Sentences: that the model was learned, how often the advised actions were seen, and what the log leaves open.
 
     Examples
     --------

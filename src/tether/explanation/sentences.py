@@ -85,7 +85,7 @@ class Answer(Displayed):
     sure: tuple[str, ...]
 
     def sentences(self) -> list[str]:
-        """All of them, one after the other."""
+        """All sentences, one after the other."""
         return [*self.mistake, *self.warning, *self.change, *self.follows, *self.episode, *self.sure]
 
 
@@ -102,7 +102,7 @@ def answer(explanation: Explanation, name: Name) -> Answer:
 
 
 def disagreeing(explanation: Explanation) -> list[str]:
-    """That the plan gains return, but makes a good end less likely, or a bad one likelier; usually nothing."""
+    """Sentences on a plan that gains return, but makes a good end rarer, or a bad one likelier; usually none."""
     return [] if explanation.disagreement is None else explanation.disagreement.sentences()
 
 
@@ -146,7 +146,7 @@ def in_hindsight(explanation: Explanation, name: Name) -> list[str]:
 
 
 def _not_foreseen(plan: PlanRecord, would_have_lost: bool, name: Name) -> list[str]:
-    """That a gain takes hindsight; and if so, that its first change was better at the time all the same."""
+    """Says that a gain takes hindsight; and if so, that its first change was better at the time all the same."""
     none = "None of the gain could be foreseen"
     if would_have_lost:
         return [f"{none}: with this luck, the best decisions at the time would have lost."]

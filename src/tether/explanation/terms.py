@@ -195,7 +195,7 @@ def beyond_sentences(explanation: Explanation) -> list[str]:
 
 
 def _both_together(explanation: Explanation) -> list[str]:
-    """That a larger k and a larger m help, where neither does alone: what is best for anyone needs both."""
+    """Says that a larger k and a larger m help together, where neither does alone."""
     plan, beyond = explanation.plan, explanation.beyond
     if beyond.longer is not None or beyond.more is not None or beyond.without_limit:
         return []
@@ -311,7 +311,7 @@ def sweep_notes(table: Sweep) -> list[str]:
 
 
 def _runs(numbers: list[int]) -> str:
-    """``1–3, 7``."""
+    """Sorted numbers with their runs joined: ``1–3, 7``."""
     runs: list[list[int]] = []
     for one in numbers:
         if runs and one == runs[-1][-1] + 1:

@@ -260,7 +260,7 @@ class Instead:
         return pairs
 
     def evaluate(self, influence: Influence) -> Evaluation:
-        """Its exact evaluation, layer by layer."""
+        """Evaluate the policy exactly, layer by layer."""
 
         def decide(t: int, visits: Visits) -> Taken:
             return Taken.for_certain(self.pairs(t, visits.states))

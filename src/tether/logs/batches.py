@@ -118,7 +118,7 @@ class MemoryLog:
             yield int(start[last] - start[min(low, last)]), every.part(low, high)
 
     def found(self, mdp: MDP, *, as_text: bool) -> Cohort:
-        """All of it in the indices of a model."""
+        """The whole log in the indices of a model."""
         every = find_episodes(mdp, self.episodes, self.broken, self.alone, places=self.places)
         if as_text:
             every = replace(every, ids=[None if one is None else text_of(one) for one in every.ids])
