@@ -14,7 +14,7 @@ from tether._foundation.markup import html_table, paragraphs
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import strength_in_words
 from tether.errors import QueryError
-from tether.evaluation.certificate import certificate_of, why_uncertified
+from tether.evaluation.certificate import Certificate, certificate_of, why_uncertified
 from tether.evaluation.disagreement import Disagreement, disagreement_of
 from tether.evaluation.evaluate import Evaluation, chance_of_changes, evaluate_plan, evaluate_policy
 from tether.evaluation.fixed_sequences import FixedSequence, fixed_sequence
@@ -37,7 +37,6 @@ from tether.plan.robust_record import RobustPlanRecord
 if TYPE_CHECKING:
     import pyarrow
 
-    from tether.evaluation.certificate import Certificate
     from tether.learning.folds import CrossFitted
     from tether.learning.uncertainty import PlanUncertainty
 
