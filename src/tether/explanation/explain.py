@@ -96,7 +96,7 @@ class Explanation(Tabular):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Without the evaluation of the plan, which is computed again, and without ``progress``, which is gone by then.
-        return _told_again, (self.plan, self.steps, self.with_certificate, self.draws, self.rng)
+        return _unpickled, (self.plan, self.steps, self.with_certificate, self.draws, self.rng)
 
     @property
     def changes(self) -> tuple[ExplainedStep, ...]:
@@ -344,7 +344,7 @@ def explain(
     return Explanation(plan, outlook, steps, certificate, many, rng, progress)
 
 
-def _told_again(
+def _unpickled(
     plan: PlanRecord, steps: tuple[ExplainedStep, ...], certificate: bool, draws: int, rng: Any
 ) -> Explanation:
     """An explanation that was pickled."""
