@@ -37,6 +37,7 @@ from tether.conditioning.model_sets import (
 from tether.core.chain import Taken, Visits
 from tether.errors import QueryError
 from tether.evaluation.following import Followed, follow, or_as_observed, walk
+from tether.evaluation.plan_risk import Risk, risk_over_types
 from tether.evaluation.ranges import PolicyValues, related_range
 from tether.evaluation.sightings import ENOUGH
 from tether.model.practice import strongest_in_words
@@ -270,6 +271,15 @@ def typed_certificate(
     found = _certified(plan.cf, followed, values, plan.objective, plan.minimise, gamma, practice)
     compared = strongest_in_words(plan.cf.types.together) if compare and 1.0 < found.gamma_star < np.inf else ""
     return replace(found, least_seen=_least_seen(plan), compared=compared)
+
+
+def risk_of_typed(plan: TypedPlanRecord) -> Risk:
+    """The chances that a replay under a plan ends worse, or better, than what happened."""
+    worlds, found = plan.cf.by_type.values(), []
+    for one, share in zip(worlds, plan.cf.shares.tolist(), strict=True):
+        followed = TypeFollowed.of_plan(model_set(one, "nothing"), plan).followed
+        found.append((share, followed, observed_value(asked(one, plan.objective, plan.minimise))))
+    return risk_over_types(found, plan.minimise)
 
 
 def _least_seen(plan: TypedPlanRecord) -> int | None:
