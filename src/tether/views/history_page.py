@@ -78,7 +78,7 @@ def typed_contents(plan: TypedPlanRecord, certificate: bool, nouns: Nouns) -> di
     names = [last] if len(cf.types.models) == 2 else list(cf.types.models)
     of_types = {f"As known then: {name}": [percent(one.types[name]) for one in explanation.steps] for name in names}
     return {
-        **_said(explanation, nouns),
+        **_verdicts_and_sentences(explanation, nouns),
         "types": {
             "caption": caption,
             **{
@@ -107,7 +107,7 @@ def _limited(plan: LimitedPlanRecord, certificate: bool, nouns: Nouns) -> dict[s
     }
     limit = f"total distance {number(plan.budget or 0.0)}" if by_budget else f"chance {percent(plan.lost or 0.0)}"
     return {
-        **_said(explanation, nouns),
+        **_verdicts_and_sentences(explanation, nouns),
         "types": None,
         "decisions": None,
         "steps": _steps(explanation, of_limit, nouns),
@@ -115,7 +115,7 @@ def _limited(plan: LimitedPlanRecord, certificate: bool, nouns: Nouns) -> dict[s
     }
 
 
-def _said(explanation: HistoryExplanation, nouns: Nouns) -> dict[str, Any]:
+def _verdicts_and_sentences(explanation: HistoryExplanation, nouns: Nouns) -> dict[str, Any]:
     """What is said first, and all sentences by the three questions."""
     first = explanation.verdicts(shown, nouns)
     said = zip(first, explanation.parts(shown), strict=True)
