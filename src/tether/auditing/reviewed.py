@@ -29,8 +29,6 @@ from tether.plan.standard import Standard
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["LargestMistakes", "LogReview", "longest_of", "mistake_column", "review_log", "reviewed", "standard_of"]
-
 
 class LargestMistakes(NamedTuple):
     """The largest mistake of each episode; arrays (episodes,), -1 and 0.0 where there is none.
@@ -130,8 +128,7 @@ def reviewed(asked: PreparedQuestion, answers: Answers, cohort: Cohort) -> Answe
 
 def standard_of(asked: PreparedQuestion) -> Standard:
     """What decisions are judged against, with its values if there are not too many; made once."""
-    made: Standard = asked.once("standard", lambda: _standard(asked))
-    return made
+    return asked.once("standard", lambda: _standard(asked))
 
 
 def _standard(asked: PreparedQuestion) -> Standard:

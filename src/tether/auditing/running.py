@@ -20,8 +20,6 @@ from tether.logs.batches import Log
 from tether.logs.cohort import Cohort
 from tether.mdp import MDP
 
-__all__ = ["Batches", "Progress", "answer_missing", "run_in_directory", "run_in_memory"]
-
 Progress = Callable[[int, int], None]
 """Called with how many rows of the log are done, and how many there are."""
 
@@ -137,7 +135,7 @@ class Batches:
 
 
 def _check(answers: Answers | Written, strict: bool) -> None:
-    """With ``strict``, raise the problems of a batch."""
+    """Raise the problems of a batch, if the audit is strict."""
     if strict and answers.wrong:
         listed = [Problem(why, value=one, episode=one) for one, why in answers.wrong]
         raise PathError(listed[:LIMIT], total=len(listed))

@@ -22,19 +22,6 @@ from tether.auditing.consistency import Consistency
 from tether.evaluation.outcomes import UNDER_WAY
 from tether.plan.limits import ABOUT
 
-__all__ = [
-    "Changed",
-    "EpisodeRows",
-    "FileRows",
-    "Helped",
-    "Summary",
-    "TableRows",
-    "find_problems",
-    "find_top",
-    "is_more",
-    "summarize",
-]
-
 _AT_ONCE = 1 << 16
 """How many rows are read together."""
 
@@ -72,7 +59,7 @@ class TableRows:
             yield self.table.select(list(columns))
 
     def take(self, places: Ints) -> pa.Table:
-        """Some rows."""
+        """Rows of the table by index."""
         return self.table.take(places)
 
 
@@ -92,7 +79,7 @@ class FileRows:
             return int(opened.metadata.num_rows)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """As many rows at a time as were written together."""
+        """The columns in the batches of rows that were written together."""
         with self._opened() as opened:
             for batch in opened.iter_batches(_AT_ONCE, columns=list(columns)):
                 yield pa.Table.from_batches([batch])

@@ -8,15 +8,21 @@ import click
 
 from tether.cli.doing import LIMITS
 from tether.cli.helping import command
-from tether.cli.options import Episode, PlanOptions, about_an_episode, as_json, with_gamma, with_limits
-from tether.cli.parsing import refuse_columns_alone, renamed_columns
+from tether.cli.options import (
+    Episode,
+    PlanOptions,
+    about_an_episode,
+    as_json,
+    with_gamma,
+    with_limits,
+    with_policy_columns,
+)
+from tether.cli.parsing import refuse_columns_alone
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from tether.evaluation.certificate import Certificate
-
-__all__ = ["certify"]
 
 _LEGEND = (
     "every causal model: every one that agrees with the model and the episode, and in which the luck of one step says "
@@ -41,8 +47,7 @@ do in every state that some causal model can lead to."""
 @with_limits
 @about_an_episode
 @click.option("--policy", metavar="FILE", help="A file; or optimal, observed, random.  [default: the plan for k and m]")
-@click.option("--policy-column", "policy_columns", multiple=True, callback=renamed_columns, metavar="OURS=YOURS",
-              help="A column of the policy's file that has another name.")  # fmt: skip
+@with_policy_columns
 @with_gamma
 @as_json
 def certify(
@@ -60,7 +65,10 @@ def certify(
     This command shows the worst and the best value over all of those in which the luck of one step says nothing about
     the luck of another; beside it the range if luck may be related over time, and how strong a hidden cause must be to
     undo the gain. It asks about the best plan within k and m, or about --policy.
+
+    MODEL may be a directory with the models of several types: the plan is then for somebody who does not see the type.
     """
+    from tether.cli.explaining_types import about_types, certify_for_types
     from tether.cli.json_output import print_json
     from tether.cli.screen import progress, put
     from tether.evaluation.certificate import certificate_of
@@ -71,6 +79,9 @@ def certify(
     refuse_columns_alone(policy, policy_columns)
     if policy is not None:
         _without_limits()
+    if about_types(episode, {}, None):
+        certify_for_types(episode, limits, gamma, practice, as_json, {"--policy": policy})
+        return
     cf = episode.replay()
     plan = limits.plan(cf) if policy is None else None
     with progress() as say:
@@ -105,13 +116,13 @@ def _without_limits() -> None:
         raise click.UsageError(f"{' and '.join(given)}: these make a plan; with --policy there is none to make.")
 
 
-def _table(found: Certificate) -> Table:
+def _table(certificate: Certificate) -> Table:
     from tether._foundation.rounding import gain_of
     from tether._foundation.words import number
     from tether.cli.screen import plain_table
 
     table = plain_table("causal models", "worst", "Gumbel-max", "best", "guaranteed gain", right=range(1, 5))
-    for name, worst, best in found.ranges:
-        gain = gain_of(worst, found.observed_value, found.minimise)
-        table.add_row(name, *(number(value) for value in (worst, found.value, best, gain)))
+    for name, worst, best in certificate.ranges:
+        gain = gain_of(worst, certificate.observed_value, certificate.minimise)
+        table.add_row(name, *(number(value) for value in (worst, certificate.value, best, gain)))
     return table

@@ -19,8 +19,6 @@ from tether.cli.hints import hints
 from tether.errors import SHOWN, Problem, QueryError, TetherError
 from tether_start import is_shortage
 
-__all__ = ["COMMANDS", "main"]
-
 _SECTIONS: dict[str, dict[str, str | None]] = {
     "Answers": {
         "explain": "explain",
@@ -210,7 +208,7 @@ def _say(sentence: str) -> None:
 @click.version_option(__version__, prog_name="tether")
 @click.pass_context
 def main(ctx: click.Context) -> None:
-    """All commands."""
+    """The command ``tether``: the group of all commands."""
     _check_environment()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

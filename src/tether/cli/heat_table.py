@@ -14,13 +14,12 @@ from tether.cli.screen import decimals, plain_table
 
 if TYPE_CHECKING:
     from tether.plan.sweep import Sweep
-
-__all__ = ["heat_tables"]
+    from tether.plan.typed_plan import TypedSweep
 
 _LOW, _HIGH = np.array([240, 246, 251]), np.array([127, 184, 217])
 
 
-def heat_tables(table: Sweep) -> list[Table | str]:
+def heat_tables(table: Sweep | TypedSweep) -> list[Table | str]:
     """The table; equal neighbouring rows or columns become one. If it is too wide, it comes in parts."""
     rows, columns = _runs(table.values), _runs(table.values.T)
     places = decimals(table.values.reshape(-1).tolist())

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from tether.cli.doing import LIMITS
 from tether.cli.helping import command
 from tether.cli.json_output import print_json
-from tether.cli.options import Episode, about_an_episode, as_json, with_advisable, with_objective, with_rule
-from tether.cli.parsing import advising
+from tether.cli.options import Episode, QuestionOptions, about_an_episode, as_json, with_question
 
 if TYPE_CHECKING:
     from tether.plan.sweep import Sweep
 
-__all__ = ["choose_k", "sweep"]
-
 
 def _numbers(_ctx: click.Context, param: click.Parameter, value: str | None) -> list[int] | None:
-    """``2,3,7-9``."""
+    """Whole numbers and ranges of them, from text such as ``2,3,7-9``."""
     if value is None:
         return None
     numbers: list[int] = []
@@ -40,37 +37,33 @@ Examples:
 @about_an_episode
 @click.option("-k", "ks", callback=_numbers, metavar="NUMBERS", help="Which k: 2,3,7-8.  [default: 1-(T+1)]")
 @click.option("-m", "ms", callback=_numbers, metavar="NUMBERS", help="Which m: 0-3.  [default: 0-T]")
-@with_rule
-@with_objective
-@with_advisable
+@with_question
 @as_json
 def sweep(
     episode: Episode,
     ks: list[int] | None,
     ms: list[int] | None,
-    rule: Any,
-    influence: Any,
-    objective: Any,
-    minimise: bool,
-    only: tuple[str, ...],
-    never: tuple[str, ...],
-    cost: tuple[str, ...],
+    question: QuestionOptions,
     as_json: bool,
 ) -> None:
     """Show the best value for every k and m, as a table.
 
     The tether gets longer down the table, and more actions may change to the right. The value never gets worse in
     either direction. Neighbouring k with the same values share a row, and neighbouring m share a column.
+
+    MODEL may be a directory with the models of several types: the plans are for somebody who does not see the type.
     """
+    from tether.cli.explaining_types import about_types, sweep_for_types
     from tether.cli.screen import progress
-    from tether.explanation.answer_data import objective_data
     from tether.plan.limits import enough_k
 
+    if about_types(episode, {}, None):
+        sweep_for_types(episode, ks, ms, question, as_json)
+        return
     cf = episode.replay()
     with progress() as say:
         say("planning for every k and m", LIMITS)
-        about = advising(cf.mdp, only, never, cost) | {"objective": objective, "minimise": minimise}
-        table = cf.sweep(rule=rule, influence=influence, ks=ks, ms=ms, **about)
+        table = cf.sweep(ks=ks, ms=ms, **question.tethering, **question.judging, **question.advising(cf.mdp))
     if not as_json:
         _print(table, episode)
         return
@@ -78,9 +71,7 @@ def sweep(
         "sweep",
         **episode.named,
         T=cf.T,
-        rule=table.rule,
-        influence=str(table.influence),
-        **objective_data(objective, minimise),
+        **question.in_json,
         discount=cf.mdp.discount,
         ks=table.ks,
         ms=table.ms,
@@ -119,9 +110,7 @@ Examples:
 @click.option("--at-most", type=float, help="With --minimise: the value to get down to.")
 @click.option("--about-at-least", type=float, metavar="SHARE",
               help="Only plans of which this share, 0 to 1, is about the episode; alone: the best.")  # fmt: skip
-@with_rule
-@with_objective
-@with_advisable
+@with_question
 @as_json
 def choose_k(
     episode: Episode,
@@ -129,13 +118,7 @@ def choose_k(
     at_least: float | None,
     at_most: float | None,
     about_at_least: float | None,
-    rule: Any,
-    influence: Any,
-    objective: Any,
-    minimise: bool,
-    only: tuple[str, ...],
-    never: tuple[str, ...],
-    cost: tuple[str, ...],
+    question: QuestionOptions,
     as_json: bool,
 ) -> int:
     """Find the shortest tether that reaches a value.
@@ -144,28 +127,23 @@ def choose_k(
     """
     from tether._foundation.words import counted, number
     from tether.cli.screen import progress, put
-    from tether.explanation.answer_data import objective_data
 
-    wanted = at_most if minimise else at_least
+    wanted = at_most if question.minimise else at_least
     if (wanted is None and about_at_least is None) or (at_least is not None and at_most is not None):
-        needed = "--at-most, with --minimise" if minimise else "--at-least"
+        needed = "--at-most, with --minimise" if question.minimise else "--at-least"
         raise click.UsageError(f"give the value to reach with {needed}, and nothing else.")
     cf = episode.replay()
     with progress() as say:
         say("planning for every k", LIMITS)
-        about: dict[str, Any] = advising(cf.mdp, only, never, cost)
-        about |= {"objective": objective, "minimise": minimise}
-        question = cf.tether(rule=rule, influence=influence, **about)
-        k = question.choose_k(m, at_least, at_most=at_most, about_at_least=about_at_least)
+        tied = cf.tether(**question.tethering, **question.judging, **question.advising(cf.mdp))
+        k = tied.choose_k(m, at_least, at_most=at_most, about_at_least=about_at_least)
     if as_json:
         print_json(
             "choose-k",
             **episode.named,
             T=cf.T,
             m=m,
-            rule=rule,
-            influence=str(influence),
-            **objective_data(objective, minimise),
+            **question.in_json,
             discount=cf.mdp.discount,
             at_least=at_least,
             at_most=at_most,

@@ -13,8 +13,6 @@ from tether.conditioning.mechanism import Candidates
 from tether.core.batch import GUMBEL_MAX, INDEPENDENT
 from tether.model.form import Form, model_of
 
-__all__ = ["ClosedForm"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClosedForm:
@@ -43,8 +41,8 @@ class ClosedForm:
         return own
 
     def replay(self, form: Form, pairs: Ints) -> Rows:
+        from tether.core.batch import Seen
         from tether.core.coupled import rows_given
-        from tether.core.gumbel import Seen
 
         # In copies of a model side by side the observed row lists the outcomes of all copies, one after another.
         step, n = self.step, self.step.copies

@@ -39,8 +39,6 @@ from tether.core.gather import FAR, gather
 from tether.core.plan import find_pair, is_absorbing, is_change
 from tether.core.slots import enter, slots_for, successor
 
-__all__ = ["Forbidden", "Kappa", "Rule", "own_thresholds", "thresholds", "with_runs"]
-
 _NONE = np.empty(0, np.int64)
 
 Forbidden = Callable[[int, Ints], Flags]
@@ -235,12 +233,12 @@ def _rollout(
 
     If the layers are ``loose``, they may hold states that do not follow from the first one: these are part of it too.
     """
-    found, stamp = [], np.zeros(model.n_states, np.int64)
+    found, seen = [], np.zeros(model.n_states, np.uint8)
     first, state = layers[0].nodes.first, layers[0].nodes.states
     for t in range(steps.longest + extra + 1):
         goes_on = steps.lengths + extra > t
         found.append(Layer(make_nodes(model, first, state, goes_on, ended if t else None), NO_EDITS))
-        first, state = successors(model, found[-1], stamp)
+        first, state = successors(model, found[-1], seen)
         if loose and t + 1 < len(layers):
             keys = np.repeat(np.arange(len(steps)), np.diff(first)) * model.n_states + state
             keys = np.union1d(keys, layers[t + 1].episode() * model.n_states + layers[t + 1].nodes.states)

@@ -12,14 +12,14 @@ An answer has six parts (`Answer`), in this order:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tether._foundation.markup import Displayed
 from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import average, counted, number, percent
-from tether.evaluation.evaluate import evaluate_policy
+from tether.evaluation.evaluate import Evaluation, evaluate_policy
 from tether.evaluation.hindsight import advised_changes
 from tether.evaluation.outcomes import UNDER_WAY, absorbing, every_end
 from tether.evaluation.ranges import best_case
@@ -27,43 +27,17 @@ from tether.evaluation.return_distribution import middle_half, of_half
 from tether.explanation.about_episode import RARE, influenced_steps, known_tailoring, left_to_chance, strength
 from tether.explanation.evidence import learned_sentences
 from tether.explanation.outcome_chances import goes_on
-from tether.explanation.state_words import acting, is_in_words
+from tether.explanation.state_words import Name, acting, is_in_words
 from tether.model.labels import name_text
 from tether.plan.objective import asked
 from tether.plan.robust_record import RobustPlanRecord
 
 if TYPE_CHECKING:
     from tether.conditioning.counterfactual_record import CounterfactualRecord
-    from tether.evaluation.evaluate import Evaluation
     from tether.explanation.explain import Explanation
     from tether.explanation.steps import ElsewhereChange, ExplainedStep
     from tether.model.properties import Property
     from tether.plan.plan_record import PlanRecord
-    from tether.plan.robust_record import RobustPlanRecord
-
-__all__ = [
-    "Answer",
-    "about_this_episode",
-    "answer",
-    "chance_that",
-    "changes",
-    "disagreeing",
-    "falls_short",
-    "first_letter",
-    "how_many",
-    "how_sure",
-    "in_hindsight",
-    "mistake_or_luck",
-    "outcomes_in_words",
-    "policy_sentences",
-    "robust_plan",
-    "simple_alternatives",
-    "what_follows",
-    "what_to_change",
-]
-
-Name = Callable[[Any], str]
-"""Turns a state or an action into text."""
 
 _LISTED = 12
 """How many changes a sentence lists; the others are counted."""
@@ -109,7 +83,7 @@ class Answer(Displayed):
     sure: tuple[str, ...]
 
     def sentences(self) -> list[str]:
-        """All of them, one after the other."""
+        """All sentences, one after the other."""
         return [*self.mistake, *self.warning, *self.change, *self.follows, *self.episode, *self.sure]
 
 
@@ -126,7 +100,7 @@ def answer(explanation: Explanation, name: Name) -> Answer:
 
 
 def disagreeing(explanation: Explanation) -> list[str]:
-    """That the plan gains return, but makes a good end less likely, or a bad one likelier; usually nothing."""
+    """Sentences on a plan that gains return, but makes a good end rarer, or a bad one likelier; usually none."""
     return [] if explanation.disagreement is None else explanation.disagreement.sentences()
 
 
@@ -170,7 +144,7 @@ def in_hindsight(explanation: Explanation, name: Name) -> list[str]:
 
 
 def _not_foreseen(plan: PlanRecord, would_have_lost: bool, name: Name) -> list[str]:
-    """That a gain takes hindsight; and if so, that its first change was better at the time all the same."""
+    """Says that a gain takes hindsight; and if so, that its first change was better at the time all the same."""
     none = "None of the gain could be foreseen"
     if would_have_lost:
         return [f"{none}: with this luck, the best decisions at the time would have lost."]
@@ -444,10 +418,11 @@ def first_letter(name: str) -> str:
 def _compared(before: float, after: float) -> str:
     if abs(before - after) <= ROUNDING:
         return "still certain" if after >= 1 - ROUNDING else f"still {percent(after)}"
-    return f"{_chance(after)} instead of {_chance(before)}"
+    return f"{chance_in_words(after)} instead of {chance_in_words(before)}"
 
 
-def _chance(probability: float) -> str:
+def chance_in_words(probability: float) -> str:
+    """A probability in percent; "certain", if it is 1."""
     return "certain" if probability >= 1 - ROUNDING else percent(probability)
 
 

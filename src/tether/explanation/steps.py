@@ -23,8 +23,6 @@ from tether.observation.changes import is_change, nothing_left
 if TYPE_CHECKING:
     from tether.plan.plan_record import PlanRecord
 
-__all__ = ["ElsewhereChange", "ExplainedStep", "changes_elsewhere", "explained_steps"]
-
 
 @dataclass(frozen=True, slots=True)
 class ExplainedStep(Displayed):
@@ -178,7 +176,7 @@ def explained_steps(
     assert about is not None
     assert changed is not None
     gains = _gains(world or cf, outlook)
-    name = group or _itself
+    name = group or _own_name
     steps = []
     for t in range(cf.T + 1):
         state, likely, among = _likeliest(outlook, t, group)
@@ -272,5 +270,5 @@ def _gains(cf: CounterfactualRecord, outlook: Evaluation) -> Floats:
     return gains
 
 
-def _itself(label: Any) -> Any:
+def _own_name(label: Any) -> Any:
     return label

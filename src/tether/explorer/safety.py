@@ -22,8 +22,6 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs
 
-__all__ = ["Door", "Keys"]
-
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -65,12 +63,12 @@ class Keys:
 
     @classmethod
     def made(cls, address: str, port: int, framed: bool = False) -> Keys:
-        """With a token that nobody can guess."""
+        """New keys with a token that nobody can guess."""
         return cls(secrets.token_urlsafe(18), address, port, framed)
 
     @property
     def cookie(self) -> str:
-        """Its name, with the port, because cookies are shared between ports."""
+        """Name of the cookie with the token: it has the port, because cookies are shared between ports."""
         return f"tether-{self.port}"
 
     def is_host(self, host: str) -> bool:

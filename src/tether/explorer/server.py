@@ -11,8 +11,6 @@ from tether.errors import QueryError
 from tether.explorer.offered import Offered
 from tether.explorer.safety import Keys
 
-__all__ = ["Explorer"]
-
 _LOOPBACK = "127.0.0.1"
 
 
@@ -83,7 +81,7 @@ class Explorer:
         return thread
 
     def stop(self) -> None:
-        """No more answers."""
+        """Stop answering."""
         self._server.should_exit = True
 
 

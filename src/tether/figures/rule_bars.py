@@ -14,8 +14,6 @@ from tether.figures.style import BAD, GOOD, GREY, SMALL, axes, number_axis, styl
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["DrawnRule", "plot_rules"]
-
 _NAME = 60
 """Letters of a rule beside the figure."""
 
@@ -45,7 +43,7 @@ class DrawnRule(Protocol):
 
     @property
     def helped_high(self) -> float:
-        """At most."""
+        """How many episodes it helps at most, under every causal model."""
         ...
 
     @property
@@ -55,7 +53,7 @@ class DrawnRule(Protocol):
 
     @property
     def harmed_high(self) -> float:
-        """At most."""
+        """How many it harms at most, under every causal model."""
         ...
 
 

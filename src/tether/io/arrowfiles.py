@@ -15,17 +15,6 @@ from tether.io.files import File, ends_of, file_error, name_of, read_bytes, too_
 from tether.io.names_as_text import are_whole, texts_of
 from tether.model.names import Names
 
-__all__ = [
-    "damaged",
-    "guarded",
-    "label_column",
-    "open_arrow",
-    "open_footer",
-    "open_parquet",
-    "parquet_pieces",
-    "write_arrow",
-]
-
 Opened = tuple[list[str], Callable[[list[str]], Any]]
 """The names of a file's columns, and a way to read some of them."""
 
@@ -121,13 +110,16 @@ def _valid(data: Any) -> Any:
     return data
 
 
-def guarded(file: File, what: str, read: Callable[[], Any]) -> Any:
-    """Arrow's errors as ours."""
+_OF_ARROW = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, MemoryError, OverflowError)
+
+
+def guarded(file: File, what: str, read: Callable[[], Any], errors: Any = _OF_ARROW) -> Any:
+    """What a library reads; its errors become the error for a damaged file."""
     try:
         return read()
     except FileError:
         raise
-    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, MemoryError, OverflowError) as error:
+    except errors as error:
         raise damaged(file, what, error) from None
 
 

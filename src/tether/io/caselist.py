@@ -22,8 +22,6 @@ from tether.io.files import name_of
 from tether.io.models import write_model
 from tether.io.paths import write_path
 
-__all__ = ["CaseEntry", "case_entry", "cases", "write_case"]
-
 
 @dataclass(frozen=True)
 class CaseEntry:
@@ -73,7 +71,7 @@ def cases() -> tuple[CaseEntry, ...]:
 
 
 def case_entry(name: str) -> CaseEntry:
-    """One of the cases."""
+    """Entry of a case by its name."""
     if name == TYPED:
         return _typed_entry()
     try:

@@ -9,6 +9,7 @@ import inspect
 import io
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from tether._foundation.writing import written
 from tether.errors import ModelError, Problem, QueryError
-from tether.io.arrowfiles import damaged
+from tether.io.arrowfiles import damaged, guarded
 from tether.io.axes import ORDERS, is_sparse, reward_array, transition_array
 from tether.io.files import File, check_archive, file_error, name_of, read_bytes, too_large, unpacked_limit
 from tether.io.matlab import check_matlab
@@ -25,8 +26,6 @@ from tether.io.names_as_text import are_whole, texts_of
 from tether.mdp import MDP
 from tether.model.form import TOLERANCE, all_pair_states
 from tether.model.names import Names, name_list
-
-__all__ = ["read_arrays", "write_arrays"]
 
 _DENSEST = 1 << 28
 """More numbers than this are not written as a dense array (2 GB)."""
@@ -153,6 +152,9 @@ def write_arrays(mdp: MDP, file: File, *, order: str = "SAS", sparse: bool = Fal
             np.savez_compressed(stream, allow_pickle=False, **arrays)
 
 
+_guarded = partial(guarded, errors=Exception)  # neither NumPy nor scipy says what a damaged file may raise
+
+
 @dataclass(frozen=True, slots=True)
 class _Arrays:
     """The arrays of a file, each read when it is used; ``refusal`` says why one is not plain numbers or text."""
@@ -266,13 +268,6 @@ def _open_mat(file: str, max_unpacked: int | str | None) -> _Arrays:
         return _guarded(file, "a MATLAB file", lambda: loadmat(io.BytesIO(data), variable_names=[name], **kind)[name])
 
     return _Arrays(file, [name for name in names if not name.startswith("__")], read, refusal)
-
-
-def _guarded(file: str, what: str, read: Callable[[], Any]) -> Any:
-    try:
-        return read()
-    except Exception as error:  # neither NumPy nor scipy says what a damaged file may raise
-        raise damaged(file, what, error) from None
 
 
 def _scipy_io() -> Any:

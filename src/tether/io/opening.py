@@ -24,17 +24,6 @@ from tether.observation.path import Path, observe
 if TYPE_CHECKING:
     from tether.io.models import Format
 
-__all__ = [
-    "is_environment",
-    "must_exist",
-    "names_in",
-    "open_environment",
-    "open_model",
-    "open_path",
-    "read_as_learned",
-    "rewards_left_out",
-]
-
 
 def open_model(source: str | os.PathLike[str], **options: Any) -> MDP:
     """The model a source names.
@@ -56,7 +45,7 @@ def open_model(source: str | os.PathLike[str], **options: Any) -> MDP:
     source = os.fspath(source)
     if is_typed_case(source) or os.path.isfile(os.path.join(source, LIST_OF_TYPES)):
         message = "these are the models of several hidden types, and this is asked of one model"
-        which = "tether explain, review, report and explore take them"
+        which = "tether explain, review, sweep, decisions, certify, report and explore take them"
         how = f"{which}, in Python tether.io.read_types; or name one model"
         raise FileError(Problem(message, file=source, fix=how))
     if is_case(source) and not os.path.exists(source):
@@ -149,7 +138,7 @@ def _allowed(mdp: MDP, path: Path, log: str, episode: str, options: dict[str, An
     try:
         observe(mdp, path)
     except PathError as error:
-        from tether.io.logplaces import LogPlaces
+        from tether.io.logs import LogPlaces
 
         places = LogPlaces(log, options)
         raise PathError([places.located(episode, one) for one in error.problems], error.total) from None

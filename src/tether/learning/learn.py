@@ -45,8 +45,6 @@ from tether.model.practice import learned_counts
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path
 
-__all__ = ["learn", "relearned"]
-
 
 def learn(
     episodes: Episodes | Kinds | Iterable[Path] | Mapping[Any, Path] | str | os.PathLike[str] | Any,
@@ -238,7 +236,7 @@ class _Seen:
         return replace(self, pair=pair, outcome=outcome, reward=reward, given=given, times=times), dropped
 
     def with_end(self, end: Any, log: Kinds) -> _Seen:
-        """With a state for the outcomes that were never recorded, if there are any left."""
+        """The steps with a state for the outcomes that were never recorded, if there are any left."""
         ends = self.outcome == _ENDS
         if not ends.any():
             return self

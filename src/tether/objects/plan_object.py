@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from tether.objects.tether_object import Tethered
     from tether.plan.saved_results import SavedPlan
 
-__all__ = ["Plan"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan(Shown, PlanRecord):
@@ -398,9 +396,9 @@ class Plan(Shown, PlanRecord):
         >>> tether.counterfactual(case.mdp, case.path).plan(k=7, m=4).sample(100)
         <Trajectories: 100 of 7 steps, mean return -12.27>
         """
-        from tether.evaluation.trajectories import sample_plan
+        from tether.evaluation.trajectories import sample_chain
 
-        return sample_plan(self, n, rng)
+        return sample_chain(self.asked, self.chain, n, rng)
 
     def plot(self, what: Any = "replay", ax: Axes | None = None) -> Axes:
         """Draw the plan beside what happened; returns the axes.

@@ -24,8 +24,6 @@ from tether.io.valuations import read_valuation, valuation_class, variable_names
 from tether.mdp import MDP
 from tether.model.names import name_list
 
-__all__ = ["Body", "Parsed", "read_drn", "with_rewards_of_transitions"]
-
 _PARTS = re.compile(r'\{[^}]*\}|\[[^\]]*\]|"[^"]*"|[^\s\[\]{}"]+')
 _NAME = re.compile(r'(\{[^}]*\}|"[^"]*"|[^\s\[]+)\s*(.*)')
 _VALUATION = re.compile(r"\[[^\[\]]*\]")
@@ -81,7 +79,7 @@ class Body:
     half_comments: list[tuple[int, str]] = field(default_factory=list)
 
     def read(self, at: int, text: str) -> None:
-        """Read a line."""
+        """Read a line of the section."""
         try:
             if text[:1].isdigit():
                 self._transition(at, text)
