@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -156,8 +156,8 @@ class LimitedExplanation(HistoryExplanation):
         return f"To draw one of two plans before the episode would meet the limit exactly, for {number(worth)}."
 
     @property
-    def _mdp(self) -> ModelRecord:
-        return self.plan.cf.mdp
+    def _models(self) -> Sequence[ModelRecord]:
+        return (self.plan.cf.mdp,)
 
 
 def explain_limited(plan: LimitedPlanRecord, certificate: bool) -> LimitedExplanation:

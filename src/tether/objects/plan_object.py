@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from tether._foundation.kinds_of_records import Shown, as_kind
 from tether._foundation.markup import facts, paragraphs, shown_here
-from tether._foundation.words import counted
+from tether._foundation.words import counted, number
 from tether._kernels.parallel import LARGE
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.errors import Problem, QueryError
@@ -468,9 +468,9 @@ class Plan(Shown, PlanRecord):
         rows = [
             ("k, m", f"{self.k}, {self.m}"),
             ("rule, influence", f"{self.rule}, {self.influence}"),
-            (value_name(self.objective), f"{self.value:.6g}"),
-            ("observed", f"{self.observed_value:.6g}"),
-            ("gain", f"{self.gain:.6g}"),
+            (value_name(self.objective), number(self.value)),
+            ("observed", number(self.observed_value)),
+            ("gain", number(self.gain)),
         ]
         counts = self.cf.mdp.counts
         if counts is not None:
