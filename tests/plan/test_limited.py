@@ -222,6 +222,8 @@ def test_the_certificate_of_a_plan_without_a_real_limit_is_that_of_the_plan(seed
             for what in ("value", "observed_value", "worst", "best", "verdict"):
                 assert getattr(mine, what) == pytest.approx(getattr(theirs, what), abs=1e-9)
             assert mine.related == pytest.approx(theirs.related, abs=1e-9)
+            assert plan.about_episode == pytest.approx(known.about_episode, abs=1e-9)
+            assert (plan.risk.worse, plan.risk.better) == pytest.approx((known.risk.worse, known.risk.better), abs=1e-9)
             assert mine.gamma_star == pytest.approx(theirs.gamma_star, rel=1e-6)
             for one, other in ((mine.nothing, theirs.nothing), (mine.stability, theirs.stability)):
                 assert (one.worst, one.best) == pytest.approx((other.worst, other.best), abs=1e-9)

@@ -205,6 +205,26 @@ def test_an_absorbing_state_in_which_actions_earn_differently_has_decisions():
     assert str(mine) == str(theirs)
 
 
+def test_what_is_over_for_one_type_alone_is_not_over():
+    """At home those who are well stay; the others fall ill again. Nobody waits at home."""
+
+    def model(stay):
+        rows = [("ill", "wait", "home", 0.5, 0), ("ill", "wait", "ill", 0.5, 0), ("ill", "treat", "home", 1.0, 0)]
+        rows += [("home", "treat", "home", stay, 0), ("home", "rest", "home", stay, 1)]
+        rows += [("home", do, "ill", 1 - stay, 0) for do in ("treat", "rest") if stay < 1]
+        return tether.MDP.from_table(*zip(*rows, strict=True), states=["ill", "home"])
+
+    path = tether.Path(["ill", "ill", "ill", "ill"], ["wait", "wait", "wait"])
+    for stays, counted in (((1.0, 0.5), 1.0), ((1.0, 1.0), 0.0)):
+        models = {f"{i}": model(stay) for i, stay in enumerate(stays)}
+        plan = tether.counterfactual(tether.Types(models, {"0": 0.5, "1": 0.5}), path).plan(m=3)
+        explanation = plan.explain()
+        step = explanation.steps[1]
+        assert (step.planned_state, step.planned) == ("home", "rest")
+        assert explanation.plans(step) == ("home", "rest")
+        assert step.changed == pytest.approx(counted)
+
+
 def test_beliefs_along_a_counterfactual_history_are_those_of_bayes():
     cf = world_of(2)
     plan = cf.plan(m=2)

@@ -59,6 +59,19 @@ class Model(NamedTuple):
         return int(self.pair_start.size) - 1
 
 
+class Seen(NamedTuple):
+    """Observed rows, one after the other: row w leads to ``next_state[start[w]:start[w + 1]]``."""
+
+    start: Ints
+    next_state: Ints
+    probability: Floats
+
+    @classmethod
+    def in_model(cls, model: Model) -> Seen:
+        """The row of every pair of a model."""
+        return cls(model.row_start, model.next_state, model.probability)
+
+
 @dataclass(frozen=True, eq=False)
 class Steps:
     """Observed steps of a batch; episode b has the steps ``start[b] … start[b + 1] - 1``.

@@ -364,7 +364,7 @@ class Certificate(Tabular):
         rows = []
         for name, worst, best in self.ranges:
             gain = gain_of(worst, self.observed_value, self.minimise)
-            rows.append((name, *(f"{x:.6g}" for x in (worst, self.value, best, gain))))
+            rows.append((name, *(number(x) for x in (worst, self.value, best, gain))))
         return html_table(head, rows)
 
 

@@ -37,7 +37,7 @@ from tether.explanation.verdicts import (
     sure_verdict,
     worth_in_words,
 )
-from tether.observation.changes import nothing_to_change
+from tether.observation.changes import nothing_left
 
 if TYPE_CHECKING:
     import pyarrow
@@ -97,7 +97,8 @@ class HistoryExplanation(Tabular, Displayed):
     @property
     def changes(self) -> tuple[Any, ...]:
         """The steps at which the plan changes the action where it most likely is."""
-        return tuple(step for step in self.steps if step.planned != step.action and step.changed > 0.0)
+        some = (step for step in self.steps if step.planned != step.action and step.changed > 0.0)
+        return tuple(step for step in some if self.plans(step)[1])
 
     def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
         """Mistake or luck, and what to change; about what it is; how sure it is. ``name`` turns a name into text."""
@@ -237,16 +238,16 @@ class HistoryExplanation(Tabular, Displayed):
 
     def happened(self, step: HistoryStep) -> tuple[str, str]:
         """What was observed and done at a step, as text; after the end how it ended, and nothing."""
-        return self._as_text(step.state, step.action)
+        return self._as_text(step.t, step.state, step.action)
 
     def plans(self, step: HistoryStep) -> tuple[str, str]:
         """Where the plan is most likely at a step, and what it does there, as text; after an end nothing."""
-        return self._as_text(step.planned_state, step.planned)
+        return self._as_text(step.t, step.planned_state, step.planned)
 
-    def _as_text(self, state: Any, action: Any) -> tuple[str, str]:
+    def _as_text(self, t: int, state: Any, action: Any) -> tuple[str, str]:
         mdp = self._mdp
         place = mdp.state_index(state)
-        if not nothing_to_change(mdp.form, np.array([place]), -1)[0]:
+        if not all(nothing_left(one.form, t, np.array([place]))[0] for one in self._models):
             return shown(state), shown(action)
         ending = outcome_of(mdp, place)
         return shown(state if ending is None else ending.name), ""
@@ -258,8 +259,13 @@ class HistoryExplanation(Tabular, Displayed):
         return table_of(type(self.steps[0]), self.steps, names)
 
     @property
-    def _mdp(self) -> ModelRecord:
+    def _models(self) -> Sequence[ModelRecord]:
+        """The model, or that of each type."""
         raise NotImplementedError
+
+    @property
+    def _mdp(self) -> ModelRecord:
+        return self._models[0]
 
     def __str__(self) -> str:
         return "\n".join(self.sentences(str))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from tether._foundation.markup import Displayed
 from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import average, counted, number, percent
-from tether.evaluation.evaluate import evaluate_policy
+from tether.evaluation.evaluate import Evaluation, evaluate_policy
 from tether.evaluation.hindsight import advised_changes
 from tether.evaluation.outcomes import UNDER_WAY, absorbing, every_end
 from tether.evaluation.ranges import best_case
@@ -34,12 +34,10 @@ from tether.plan.robust_record import RobustPlanRecord
 
 if TYPE_CHECKING:
     from tether.conditioning.counterfactual_record import CounterfactualRecord
-    from tether.evaluation.evaluate import Evaluation
     from tether.explanation.explain import Explanation
     from tether.explanation.steps import ElsewhereChange, ExplainedStep
     from tether.model.properties import Property
     from tether.plan.plan_record import PlanRecord
-    from tether.plan.robust_record import RobustPlanRecord
 
 _LISTED = 12
 """How many changes a sentence lists; the others are counted."""

@@ -14,7 +14,7 @@ from tether.explanation.outcome_chances import goes_on
 from tether.explanation.sentences import falls_short, robust_plan
 from tether.influence.one_step import Effective, Influence, TotalVariation
 from tether.influence.own import InfluenceTest
-from tether.model.properties import value_name
+from tether.model.properties import Property, value_name
 from tether.plan.limits import ABOUT, SHARE, enough_k
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tether.explanation.explain import Explanation
     from tether.influence.rules import Rule
     from tether.model.model_record import ModelRecord
-    from tether.model.properties import Property
     from tether.plan.plan_record import PlanRecord
     from tether.plan.sweep import Sweep
 

@@ -81,13 +81,11 @@ class TypedExplanation(HistoryExplanation):
         for t in range(cf.T):
             nodes = [(float(mass @ cf.shares), node) for node, mass in plan.occupancy[t].items()]
             total = sum(chance for chance, _ in nodes)
+            differs = plan.vectors.differs(t)
             changed = sum(
-                chance * plan.vectors.changes(t, node.state, plan.vectors.choice(t, *node).action)
+                chance * bool(differs[mdp.find_pair(node.state, plan.vectors.choice(t, *node).action)])
                 for chance, node in nodes
-            ) if plan.vectors.counts else sum(
-                chance * (mdp.actions[plan.vectors.choice(t, *node).action] != cf.path.actions[t])
-                for chance, node in nodes
-            )  # fmt: skip
+            )
             chance, node = max(nodes, key=lambda one: (one[0], -one[1].state))
             state, action = mdp.states[node.state], mdp.actions[plan.vectors.choice(t, *node).action]
             luck, of_type = (cf.strength(t, state, action, which) for which in ("luck", "type"))
@@ -188,8 +186,8 @@ class TypedExplanation(HistoryExplanation):
         )
 
     @property
-    def _mdp(self) -> ModelRecord:
-        return self.plan.vectors.models[0]
+    def _models(self) -> Sequence[ModelRecord]:
+        return self.plan.vectors.models
 
     def to_arrow(self) -> pyarrow.Table:
         """One row per step, with the fields of a step, and how likely each type is."""

@@ -191,7 +191,7 @@ class WhatIf:
             ("changes", average(self.changes)),
             ("allowed", f"k ≥ {self.needed_k}"),
         ]
-        return facts(rows) + paragraphs(self.sentences(str))
+        return paragraphs(self.sentences(str)) + facts(rows)
 
 
 def what_if(

@@ -145,7 +145,7 @@ def find_episodes(
     ``broken`` says, by position, why some have no steps. ``alone`` says what is wrong with rows of no episode; each of
     them becomes an episode without an id. ``places`` names the rows of the log, if it has any.
     """
-    states, actions = _places(mdp.states, log.states), _places(mdp.actions, log.actions)
+    states, actions = _indices_in(mdp.states, log.states), _indices_in(mdp.actions, log.actions)
     state, action = states[log.state], actions[log.action]
     next_state = np.where(log.next_state < 0, -1, states[log.next_state])
     pair = _pairs(mdp, state, action)
@@ -215,7 +215,7 @@ def _ended(
     return said, disagreeing
 
 
-def _places(known: Names, names: Names) -> Ints:
+def _indices_in(known: Names, names: Names) -> Ints:
     """The model's index of each name of a log, found by its text if necessary; -1 if there is none."""
     places = np.array([find_index(known, name) for name in names], dtype=np.int64)
     return np.append(places, -1)  # for the index -1

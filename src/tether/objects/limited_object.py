@@ -38,6 +38,22 @@ class LimitedPlan(LimitedPlanRecord, HistoryPlan):
         return certificate_of(self.cf, self, gamma=gamma, practice=practice)
 
     @property
+    def about_episode(self) -> float:
+        """How much of the plan is about this episode; as of `Plan.about_episode`.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.grid_world()
+        >>> plan = tether.counterfactual(case.mdp, case.path).plan(m=6, budget=9)
+        >>> round(plan.about_episode, 4)
+        0.0036
+        """
+        from tether.evaluation.tailoring import about_limited
+
+        return about_limited(self)
+
+    @property
     def risk(self) -> Risk | None:
         """How likely a replay is to end worse, or better, than what happened; None if something follows the record.
 

@@ -85,13 +85,10 @@ class TypedPlan(TypedPlanRecord, HistoryPlan):
         return risk_of_typed(self)
 
     def _picture(self) -> str:
-        from tether.figures.output import inline_svg
-        from tether.figures.types_figure import plot_types, types_in_words
+        from tether.views.report.drawings import draw_types
 
-        shares, size = self.cf.posterior_over_time, (7.0, 3.0)
-        caption = types_in_words(shares)
-        svg = inline_svg(plot_types(shares, size=size, title=False), f"types{id(self)}", caption)
-        return shown_here(caption, svg)
+        picture = draw_types(self.cf.posterior_over_time, f"types{id(self)}")
+        return shown_here(picture.caption, picture.svg)
 
     def explain(self, *, certificate: bool = True) -> TypedExplanation:
         """The plan beside what happened, step by step and in sentences.
