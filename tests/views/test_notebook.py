@@ -125,7 +125,7 @@ def test_a_figure_appears_below_the_cell_that_draws_it(tmp_path, monkeypatch):
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the kernel's own: event loops, sockets
-        nbclient.NotebookClient(book, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+        nbclient.NotebookClient(book, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
     shown = [[list(output.get("data", {})) for output in cell.outputs] for cell in book.cells]
     pictures = [sum("image/png" in kinds for kinds in outputs) for outputs in shown]
     assert pictures == [0, 1, 1, 1, 0, 0]

@@ -276,7 +276,7 @@ def _touching(form: Form, states: Ints, marked: Ints) -> Ints:
 def _successors(form: Form, states: Ints, seen: Ints) -> Ints:
     """What the nominal rows of some states lead to, ascending. ``seen`` is one byte per state, all 0."""
     from tether._kernels.reach import mark_successors
-    from tether.core.condition import successors
+    from tether.core.condition import read_only_nodes, successors
 
     if use_cores(states.size) and 8 * states.size >= seen.size:  # then scanning ``seen`` costs little
         mark_successors(states, form.pair_start, form.row_start, form.next_state, seen, CHUNKS)
@@ -284,10 +284,9 @@ def _successors(form: Form, states: Ints, seen: Ints) -> Ints:
         seen[:] = 0
         return after
     offsets = starts(form.pair_start[states + 1] - form.pair_start[states])
-    nodes = core.Nodes(
-        np.array([0, states.size]), read_only(states.astype(np.int32, copy=False)), core.NO_RUNS, offsets
-    )
-    return successors(model_of(form), core.Layer(nodes, core.NO_EDITS), seen)[1]
+    first, states = np.array([0, states.size]), read_only(states.astype(np.int32, copy=False))
+    nodes = read_only_nodes(core.Nodes(first, states, core.NO_RUNS, offsets))
+    return successors(model_of(form), nodes, core.NO_EDITS, seen)[1]
 
 
 @contextmanager

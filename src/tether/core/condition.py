@@ -11,6 +11,9 @@ from tether._kernels.jit import kernel, piece
 from tether.core.batch import NO_EDITS, NO_RUNS, Edits, Layer, Model, Nodes, Steps, starts
 from tether.core.rows import Rows, Touched
 
+_FEW = 1 << 18
+"""For so many states of all episodes nobody counts how many can follow at most."""
+
 
 class Conditioned(NamedTuple):
     """The layers t = 0 … T of a batch; and the nodes that have no action although their episode goes on.
@@ -46,7 +49,7 @@ def condition(model: Model, steps: Steps, rows: Rows, ended: Flags | None = None
         here = steps.item(transition, t)
         layer = Layer(nodes, rows.edits(nodes, here, of_each, touched))
         layers.append(layer)
-        first, state = successors(model, layer, seen)
+        first, state = successors(model, layer.nodes, layer.edits, seen)
     return Conditioned(layers, stuck)
 
 
@@ -66,18 +69,18 @@ def read_only_nodes(nodes: Nodes) -> Nodes:
     return nodes
 
 
-def successors(model: Model, layer: Layer, seen: Ints) -> tuple[Ints, Ints]:
+def successors(model: Model, nodes: Nodes, edits: Edits, seen: Ints) -> tuple[Ints, Ints]:
     """The states that the nodes of a layer can lead to, ascending for each episode; and where each episode begins.
 
     ``seen`` is scratch, one byte by state, all 0 before and after.
     """
-    nodes, edits = layer.nodes, layer.edits
-    state = nodes.states.astype(np.int64)
-    going = np.flatnonzero(np.diff(nodes.offsets))
-    reads = model.row_start[model.pair_start[state[going] + 1]] - model.row_start[model.pair_start[state[going]]]
     episodes = nodes.first.size - 1
-    out = np.empty(min(int(reads.sum()), episodes * model.n_states), np.int32)
-    first = np.empty(episodes + 1, np.int64)
+    first, most = np.empty(episodes + 1, np.int64), episodes * model.n_states
+    if most > _FEW:
+        state = nodes.states[np.flatnonzero(np.diff(nodes.offsets))].astype(np.int64)
+        reads = model.row_start[model.pair_start[state + 1]] - model.row_start[model.pair_start[state]]
+        most = min(most, int(reads.sum()))
+    out = np.empty(most, np.int32)
     n = _successors(model, nodes, edits, seen, first, out)
     return first, out[:n].copy()
 

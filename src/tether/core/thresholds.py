@@ -238,7 +238,7 @@ def _rollout(
     for t in range(steps.longest + extra + 1):
         goes_on = steps.lengths + extra > t
         found.append(Layer(make_nodes(model, first, state, goes_on, ended if t else None), NO_EDITS))
-        first, state = successors(model, found[-1], seen)
+        first, state = successors(model, found[-1].nodes, NO_EDITS, seen)
         if loose and t + 1 < len(layers):
             keys = np.repeat(np.arange(len(steps)), np.diff(first)) * model.n_states + state
             keys = np.union1d(keys, layers[t + 1].episode() * model.n_states + layers[t + 1].nodes.states)

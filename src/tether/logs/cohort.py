@@ -18,7 +18,7 @@ from tether.evaluation.outcomes import outcome_of
 from tether.io.logs import LogPlaces
 from tether.io.names_as_text import find_index, in_names_of
 from tether.mdp import MDP
-from tether.model.names import Names
+from tether.model.names import Names, Unknown
 from tether.observation.ends import Meaning
 from tether.observation.episodes import Episodes
 from tether.observation.path import Observation, Path, observe
@@ -161,8 +161,9 @@ def find_episodes(
     owner = np.repeat(np.arange(len(log)), lengths)
     too_long = np.flatnonzero(lengths > mdp.horizon) if mdp.horizon is not None else np.empty(0, np.int64)
     problem: list[str | None] = [broken.get(i) for i in range(len(log))]
+    unknown = Unknown()
     for i in np.union1d(owner[wrong], too_long).tolist():
-        problem[i] = _why_broken(mdp, in_names_of(mdp, log[log.ids[i]]), log.ids[i], places)
+        problem[i] = _why_broken(mdp, in_names_of(mdp, log[log.ids[i]]), log.ids[i], places, unknown)
     state, action, pair, next_state = (one.astype(np.int64) for one in (state, action, pair, next_state))
     arrays = (state, action, pair, next_state, log.reward)
     every = Cohort(0, list(log.ids), log.start, *arrays, problem, said).without_broken()
@@ -255,10 +256,10 @@ def reason(problem: Problem) -> str:
     return replace(problem, episode=None).message
 
 
-def _why_broken(mdp: MDP, path: Path, episode: Any, places: LogPlaces | None) -> str:
+def _why_broken(mdp: MDP, path: Path, episode: Any, places: LogPlaces | None, unknown: Unknown) -> str:
     """Why an episode cannot have happened, in a sentence, and where the log says it."""
     try:
-        observe(mdp, path)
+        observe(mdp, path, unknown)
     except PathError as error:
         problems = error.problems[:3]
         if places is not None:
