@@ -407,6 +407,10 @@ def test_certificates_of_one_type_and_of_equal_types_are_those_of_the_model(seed
             assert (found.worst, found.best) == pytest.approx((known.worst, known.best), abs=1e-12)
             assert found.related == pytest.approx(known.related, abs=1e-12)
             assert found.gamma_star == pytest.approx(known.gamma_star, rel=1e-6)
+            assert found.worse == pytest.approx(known.worse, abs=1e-12)
+            assert found.better == pytest.approx(known.better, abs=1e-12)
+            assert ("single replays" in str(found)) == ("single replays" in str(known))
+            assert ("It could not have ended worse" in str(found)) == ("It could not have ended worse" in str(known))
 
 
 def test_what_types_refuse():

@@ -11,7 +11,7 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether._foundation.markup import Displayed
-from tether._foundation.rounding import rounding_of
+from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import of_100
 from tether.conditioning.edited_rows import spans
 from tether.conditioning.model_sets import ModelSet, model_set
@@ -169,6 +169,19 @@ def _replays(plan: PlanRecord) -> Replays:
     final[-1] = sign * ends[chain.visits[-1].states]
     seen = np.array([sign * plan.observed_value])
     return Replays(episode, links, final, world.discount, seen, np.array([rounding_of(plan.observed_value)]))
+
+
+def replays_in_words(worse: tuple[float, float] | None) -> list[str]:
+    """How many single replays end worse, over every causal model; empty if none can, or if it is not known.
+
+    >>> replays_in_words((0.0, 0.25))
+    ['Of 100 single replays, between none and 25 end worse than what happened, over all of them.']
+    """
+    if worse is None or worse[1] <= ROUNDING:
+        return []
+    low, high = (of_100(one) for one in worse)
+    span = low if low == high else f"between {low} and {high}"
+    return [f"Of 100 single replays, {span} end worse than what happened, over all of them."]
 
 
 def chances_over(models: ModelSet, followed: Followed, observed: float, minimise: bool = False) -> Chances | None:
