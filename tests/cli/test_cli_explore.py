@@ -62,7 +62,7 @@ def test_a_directory_of_types(served, tmp_path, monkeypatch):
     assert refused.exit_code == 2
     assert "expected TYPES PATH" in refused.stderr
     assert "are not for types" in explore("types", "path.csv", "--horizon", "20").stderr
-    one_model = CliRunner().invoke(main, ["sweep", "types", "path.csv"])
+    one_model = CliRunner().invoke(main, ["robust", "types", "path.csv"])
     assert one_model.exit_code == 2
     assert "several hidden types" in one_model.stderr
 

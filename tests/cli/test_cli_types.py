@@ -3,6 +3,7 @@
 import html
 from dataclasses import replace
 
+import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
 from commands import json_of, words
@@ -163,3 +164,25 @@ def test_a_review_of_types_is_that_of_the_library(clinic):
     assert "better" in words("review", folder / "types", folder / "path.csv")
     done = CliRunner().invoke(main, ["review", "case:hidden-diabetes", "--against", "usual"])
     assert "--against is not for types" in done.output + str(done.stderr)
+
+
+def test_an_audit_of_a_log_without_types(clinic):
+    """In the terminal as in Python; an episode that cannot be read is listed, and no other file is touched."""
+    types, path, folder = clinic
+    log = folder / "log.csv"
+    rows = "ann,0,sick,wait ann,1,sick,wait ann,2,dead, bob,0,sick,treat bob,1,well, eve,0,sick,wait eve,2,well,"
+    log.write_text("\n".join(["patient,t,state,action", *rows.split(), ""]), encoding="utf-8")
+    asked = (folder / "types", log, "--log-column", "episode=patient")
+    found = json_of("audit", *asked, "-o", folder / "a", "-m", 2, "--gamma", 1.5)
+    whole = tether.audit(types, {"ann": path, "bob": tether.Path(["sick", "well"], ["treat"])}, m=2, gamma=1.5)
+    assert found["sentences"][:-1] == whole.sentences()
+    assert found["problems"] == 1
+    assert "line" in found["broken"]["eve"]
+    written = pyarrow.parquet.read_table(folder / "a" / "episodes.parquet")
+    assert written.to_pandas().equals(whole.to_arrow().to_pandas())
+    assert "mistake" in words("audit", *asked, "-o", folder / "b")
+    for options in (["-o", folder / "a"], ["-o", folder / "c", "--draws", 3], ["-o", folder / "c", "--never", "treat"]):
+        refused = CliRunner().invoke(main, ["audit", *map(str, asked), *map(str, options)])
+        assert refused.exit_code in (1, 2)
+        assert "not an empty directory" in refused.output or "is not for types" in refused.output
+    assert not (folder / "c").exists()

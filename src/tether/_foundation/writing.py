@@ -45,6 +45,17 @@ def written(target: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 @contextmanager
+def new_directory(folder: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a directory to write files into, which becomes ``folder`` if no error happens; that must have no files."""
+    out = Path(folder)
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise _error(out, "it exists and is not an empty directory; choose another name, or remove it first")
+    with written(out) as partial:
+        partial.mkdir()
+        yield partial
+
+
+@contextmanager
 def written_into(folder: str | os.PathLike[str], *, last: str | None = None) -> Iterator[Path]:
     """Yield a directory to write files into; if no error happens, they are then moved to ``folder``.
 

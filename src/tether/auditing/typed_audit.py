@@ -19,7 +19,7 @@ from tether.auditing.audit_sentences import (
     worse_in_words,
 )
 from tether.conditioning.model_sets import UNRELATED_LUCK, check_gamma, is_practice_assumed
-from tether.errors import PathError, QueryError
+from tether.errors import FileError, PathError, QueryError
 from tether.evaluation.typed_certificate import risk_of_typed, typed_certificate
 from tether.explanation.typed_review import TypedReview, review_where_known
 from tether.learning.folds import unseen_types
@@ -219,9 +219,13 @@ def audit_of_types(
     progress: Callable[[int, int], None] | None,
     certify: bool,
     gamma: float | None,
+    reading: Mapping[str, Any],
     **refused: Any,
 ) -> TypedAudit:
-    """Answer every episode, one after the other; ``refused`` are arguments that only an audit of one model has."""
+    """Answer every episode, one after the other; ``refused`` are arguments that only an audit of one model has.
+
+    ``reading`` says how a table is read, where it is not read as the log of the types was.
+    """
     if not isinstance(types, Types):
         raise QueryError(f"expected a tether.MDP, not {type(types).__name__}: tether.MDP.from_arrays(P, R), …")
     if gamma is not None:
@@ -229,8 +233,10 @@ def audit_of_types(
     some = [name for name, value in refused.items() if value]
     if some:
         raise QueryError(f"{some[0]}= is not for types: leave it out")
-    found, broken = [], {}
-    log = _log(episodes)
+    found = []
+    log, broken = _log(episodes, types, reading)
+    if strict and broken:
+        raise FileError(next(iter(broken.values())))
     for done, (name, path) in enumerate(log.items(), start=1):
         try:
             found.append(_row(name, TypedRecord(unseen_types(types, path), path), k, m, about, certify))
@@ -263,17 +269,22 @@ def _row(name: Any, cf: TypedRecord, k: int | None, m: int, about: Mapping[str, 
     )  # fmt: skip
 
 
-def _log(episodes: Any) -> Mapping[Any, Path]:
+def _log(episodes: Any, types: Types, reading: Mapping[str, Any]) -> tuple[Mapping[Any, Path], dict[Any, str]]:
+    """The episodes of a log in the names of the types, and what is wrong with the episodes that cannot be read."""
     if isinstance(episodes, Episodes):
-        return episodes
+        return episodes, {}
     if isinstance(episodes, Mapping) and all(isinstance(one, Path) for one in episodes.values()):
-        return dict(episodes)
+        return dict(episodes), {}
     if isinstance(episodes, Iterable) and not isinstance(episodes, str | bytes | Mapping):
         listed = list(episodes)
         if all(isinstance(one, Path) for one in listed):
-            return dict(enumerate(listed))
-    from tether.io.logs import read_episodes
+            return dict(enumerate(listed)), {}
+    from tether.io.logs import read_sound_episodes
+    from tether.io.names_as_text import in_names_of
+    from tether.io.opening import read_as_learned
 
-    if isinstance(episodes, str) or hasattr(episodes, "__fspath__"):
-        return read_episodes(episodes)
-    raise QueryError("expected Episodes, paths, or the name of a log")
+    mdp = types.together
+    found = read_sound_episodes(episodes, **read_as_learned(mdp, dict(reading)))
+    broken = {found.episodes.ids[i]: problem.message for i, problem in found.broken.items()}
+    broken |= {f"row {i}": problem.message for i, problem in enumerate(found.alone, start=1)}
+    return {name: in_names_of(mdp, path) for name, path in found.sound.items()}, broken

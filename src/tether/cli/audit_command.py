@@ -100,11 +100,16 @@ def audit(
 
     EPISODES is a table, as for tether learn, or a directory of Parquet files. For each episode
     the best plan within k and m is found, or the policy is evaluated. Broken episodes are listed with the reason.
+
+    MODEL may be a directory with the models of several types: the plans are then for somebody who does not see the
+    type, and DIR has episodes.parquet alone.
     """
+    from tether.cli.explaining_types import audit_types
     from tether.cli.pipes import input_file
     from tether.cli.screen import progress, put
     from tether.io.opening import must_exist
     from tether.io.policies import open_policy
+    from tether.io.typed_models import is_types
     from tether.objects.audit_object import audit as ask
 
     click.get_current_context().with_resource(signals_as_ctrl_c())
@@ -115,6 +120,15 @@ def audit(
         raise click.UsageError("--reports writes reports of plans; with --policy there are none")
     own, of_log = source.split_columns()
     source, log_columns = replace(source, columns=own), {**of_log, **log_columns}
+    if is_types(source.model):
+        refused = {"--policy": policy, "--horizon": horizon, "--then": then != "best", "--draws": draws}
+        refused |= {"--scheduler": scheduler, "--reports": reports, "--fresh": fresh, "--hide-ids": hide_ids}
+        refused |= {f"--{name}": given.pop(name) for name in ("folds", "workers")} | {"--episodes": given.pop("where")}
+        del given["seed"]  # nothing is drawn
+        with progress_of(f"auditing {log}", None) as tell:
+            given |= {"certify": certificate, "columns": log_columns or None, "progress": tell}
+            audit_types(source, file, out, limits, given, as_json, refused)
+        return
     mdp = source.open()
     with client_of(scheduler) as client, progress_of(f"auditing {log}", fresh) as tell:
         found = ask(

@@ -11,7 +11,7 @@ from tether.cli.doing import LIMITS, READING, spoken
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tether.cli.options import Episode, PlanOptions, QuestionOptions
+    from tether.cli.options import Episode, ModelOptions, PlanOptions, QuestionOptions
     from tether.explanation.typed_explanation import TypedExplanation
     from tether.model.several_types import Types
     from tether.objects.types_object import TypedCounterfactual, TypedPlan
@@ -208,6 +208,35 @@ def decisions_for_types(episode: Episode, m: int, question: QuestionOptions, as_
     )
 
 
+def audit_types(
+    source: ModelOptions,
+    log: str,
+    out: str,
+    limits: PlanOptions,
+    given: dict[str, Any],
+    as_json: bool,
+    refused: dict[str, Any],
+) -> None:
+    """Ask for the best plan of every episode, for somebody who does not see the type; ``given`` is for the library."""
+    from tether._foundation.writing import new_directory
+    from tether.cli.json_output import print_json
+    from tether.cli.screen import put
+    from tether.io.arrowfiles import write_arrow
+    from tether.objects.audit_object import audit
+
+    refuse_for_types(refused | {"--cost": limits.cost, "--only or --never": limits.only or limits.never})
+    types = opened_types(source, {}, None)
+    with new_directory(out) as folder:
+        found = audit(types, log, limits.k, limits.m, **limits.tethering, **limits.judging, **given)
+        write_arrow(found.to_arrow(), folder / "episodes.parquet", "parquet")
+    if as_json:
+        about = {"episodes": len(found.rows), "problems": len(found.broken), "broken": found.broken}
+        print_json("audit", model=source.model, log=log, output=out, **about, sentences=found.sentences())
+        return
+    put(*found.sentences())
+    put(f"Written to {out}: episodes.parquet, one row per episode.")
+
+
 def _limit(plan: TypedPlan) -> str:
     limit = "no tether" if plan.k > plan.cf.T else f"k = {plan.k}"
     return f"{limit}, m = {plan.m}"
@@ -222,16 +251,20 @@ def replayed_for_types(
     from tether.learning.folds import unseen_types
     from tether.objects.counterfactual_object import counterfactual
 
-    beyond = {"--horizon": episode.horizon, "--then": episode.then != "best"}
-    given = [name for name, value in (refused | beyond).items() if value]
-    if given:
-        raise click.UsageError(f"{given[0]} is not for types: leave it out.")
+    refuse_for_types(refused | {"--horizon": episode.horizon, "--then": episode.then != "best"})
     source = path_about_types(episode, types)
     with progress() as say:
         say("reading the models of the types", READING)
         opened = opened_types(episode, types or {}, prior)
         path = open_path(source, first_of(opened), **episode.reading_path)
         return counterfactual(unseen_types(opened, path), path), source
+
+
+def refuse_for_types(options: dict[str, Any]) -> None:
+    """An error that names the first of the options that is given: only a question about one model has them."""
+    given = [name for name, value in options.items() if value]
+    if given:
+        raise click.UsageError(f"{given[0]} is not for types: leave it out.")
 
 
 def path_about_types(episode: Episode, types: dict[str, str] | None = None) -> str:
@@ -251,18 +284,18 @@ def path_about_types(episode: Episode, types: dict[str, str] | None = None) -> s
     return episode.path
 
 
-def opened_types(episode: Episode, types: dict[str, str], prior: dict[str, float] | None) -> Types:
+def opened_types(source: ModelOptions, types: dict[str, str], prior: dict[str, float] | None) -> Types:
     """The types that the options name, or a directory, with the objective that is asked for."""
     from tether.io.names_as_text import find_name
     from tether.io.typed_models import open_types, read_types
 
-    reading = episode.reading
-    found = open_types(types, prior, **reading) if types else read_types(episode.model, prior, **reading)
-    if episode.discount is not None:
-        found = found.with_objective(discount=episode.discount)
-    if episode.final_reward:
+    reading = source.reading
+    found = open_types(types, prior, **reading) if types else read_types(source.model, prior, **reading)
+    if source.discount is not None:
+        found = found.with_objective(discount=source.discount)
+    if source.final_reward:
         states = first_of(found).states
-        worth = {find_name(states, word, "state"): value for word, value in episode.final_reward.items()}
+        worth = {find_name(states, word, "state"): value for word, value in source.final_reward.items()}
         found = found.with_objective(final_reward=worth)
     return found
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
-from tether._foundation.writing import written
-from tether.errors import FileError, Problem, QueryError
+from tether._foundation.writing import new_directory
+from tether.errors import Problem, QueryError
 from tether.io.embedded import (
     PREFIX,
     TYPED,
@@ -121,12 +120,7 @@ def write_case(name: str, folder: str | os.PathLike[str]) -> list[str]:
         message = "it has a model for each type; write them with tether.cases.hidden_diabetes().types.save(folder)"
         raise QueryError(Problem(message, value=name))
     case, _ = open_case(name if name.startswith(PREFIX) else f"{PREFIX}{name}")
-    out = Path(name_of(folder))
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        message = "it exists and is not an empty directory; choose another name, or remove it first"
-        raise FileError(Problem(message, file=str(out)))
-    with written(out) as partial:
-        partial.mkdir()
+    with new_directory(name_of(folder)) as partial:
         write_model(case.mdp, partial / "model.csv")
         files = ["model.csv"]
         for i, (path_name, path) in enumerate(case.paths.items()):

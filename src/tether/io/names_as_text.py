@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tether.errors import FileError, Problem, QueryError
-from tether.mdp import MDP
+from tether.model.model_record import ModelRecord
 from tether.model.names import Names
 from tether.observation.path import Path
 
@@ -101,7 +101,7 @@ def find_index(names: Names, value: Any) -> int:
     return found if found >= 0 else max(-1, _as_shown(names).get(text, -1))
 
 
-def in_names_of(mdp: MDP, path: Path) -> Path:
+def in_names_of(mdp: ModelRecord, path: Path) -> Path:
     """A path in the names of a model, found by their text if necessary; unknown names stay as they are.
 
     Examples

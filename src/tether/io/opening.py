@@ -18,6 +18,7 @@ from tether.errors import FileError, PathError, Problem, QueryError
 from tether.io.embedded import PREFIX, case_names, is_case, is_typed_case, open_case, open_typed_case
 from tether.io.names_as_text import find_index, in_names_of
 from tether.mdp import MDP
+from tether.model.model_record import ModelRecord
 from tether.model.several_types import LIST_OF_TYPES
 from tether.observation.path import Path, observe
 
@@ -45,7 +46,7 @@ def open_model(source: str | os.PathLike[str], **options: Any) -> MDP:
     source = os.fspath(source)
     if is_typed_case(source) or os.path.isfile(os.path.join(source, LIST_OF_TYPES)):
         message = "these are the models of several hidden types, and this is asked of one model"
-        which = "tether explain, review, sweep, decisions, certify, report and explore take them"
+        which = "tether explain, review, sweep, decisions, certify, report, explore and audit take them"
         how = f"{which}, in Python tether.io.read_types; or name one model"
         raise FileError(Problem(message, file=source, fix=how))
     if is_case(source) and not os.path.exists(source):
@@ -97,7 +98,7 @@ def open_path(source: str | os.PathLike[str], mdp: MDP | None = None, **options:
     return read_path(source, mdp, **options)
 
 
-def read_as_learned(mdp: MDP | None, options: dict[str, Any]) -> dict[str, Any]:
+def read_as_learned(mdp: ModelRecord | None, options: dict[str, Any]) -> dict[str, Any]:
     """How to read a log beside a model: as the model's own log was, except for what is given.
 
     Examples

@@ -316,9 +316,10 @@ def audit(
 
     if not isinstance(mdp, MDP):
         return audit_of_types(mdp, episodes, k, m, {"rule": rule, "influence": influence, "objective": objective,
-                              "minimise": minimise}, strict, progress, certify, gamma, out=out, workers=workers,
+                              "minimise": minimise}, strict, progress, certify, gamma,
+                              {"columns": columns, "time": time, "step": step}, out=out, workers=workers,
                               client=client, horizon=horizon, only=only, never=never, cost=cost, policy=policy,
-                              draws=draws, folds=folds, where=where, fresh=fresh, columns=columns, time=time, step=step,
+                              draws=draws, folds=folds, where=where, fresh=fresh,
                               then=then != "best", mechanism=mechanism != "gumbel-max")  # fmt: skip
     is_learned = mdp.counts is not None and policy is None
     if folds is not None and checked_folds(folds) and not is_learned:
