@@ -37,21 +37,20 @@ class Said(NamedTuple):
     chance : what the same audit finds by chance; of a model learned from the log
     warning : that return and outcome disagree
     lead : how episodes ended, and how many mistakes could be known; or why there is no more to say
-    unfinished : that episodes without an end are told apart
-    notes : what hindsight gains, how sure that is, which episodes were not answered
+    notes : what mistakes cost, that episodes without an end are told apart, what hindsight gains, how sure that is,
+        which episodes were not answered
     """
 
     chance: list[str]
     warning: list[str]
     lead: list[str]
-    unfinished: list[str]
     notes: list[str]
 
 
 def audit_sentences(audit: AuditRecord) -> list[str]:
     """What is chance; how episodes ended; mistakes; what hindsight gains; how sure that is; which were not answered."""
     said = audit_in_parts(audit)
-    return [*said.chance, *said.lead, *said.warning, *said.unfinished, *said.notes]
+    return [*said.chance, *said.lead, *said.warning, *said.notes]
 
 
 def audit_in_parts(audit: AuditRecord) -> Said:
@@ -60,14 +59,14 @@ def audit_in_parts(audit: AuditRecord) -> Said:
     wrong = summary.episodes - summary.answered
     broken = [f"{counted(wrong, 'episode')} could not be answered: {_reasons(audit, wrong)}."] if wrong else []
     if not summary.answered:
-        return Said([], [], ["No episode was answered."], [], broken)
+        return Said([], [], ["No episode was answered."], broken)
     placebo = audit.placebo
     first = [] if placebo is None else placebo.sentences()
     if placebo is not None and placebo.shows_nothing:
-        return Said(first, [], [_how_they_ended(audit)], [], [*_consistent(audit), *broken])
+        return Said(first, [], [_how_they_ended(audit)], [*_consistent(audit), *broken])
     lead = [_how_they_ended(audit), _mistakes(audit)]
-    notes = [*_cost(audit), *_gains(audit), *_certain(audit), *_valued(audit), *_consistent(audit), *broken]
-    return Said(first, _worse_ends(audit), lead, _unfinished(audit), notes)
+    gains = [*_unfinished(audit), *_gains(audit), *_certain(audit), *_valued(audit)]
+    return Said(first, _worse_ends(audit), lead, [*_cost(audit), *gains, *_consistent(audit), *broken])
 
 
 def _consistent(audit: AuditRecord) -> list[str]:
@@ -122,7 +121,8 @@ def _mistakes(audit: AuditRecord) -> str:
     what = "a decision was a mistake that could be known at the time"
     if bad.size == answered:
         return f"{'In it' if answered == 1 else 'In all of them'} {what}."
-    rest = f"in the other {answered - bad.size:,} {others}"
+    left = answered - bad.size
+    rest = f"in the other {'one' if left == 1 else f'{left:,}'} {others}"
     return f"In {bad.size:,} of them ({percent(bad.size / answered)}) {what}; {rest}."
 
 
@@ -142,17 +142,18 @@ def _gains(audit: AuditRecord) -> list[str]:
     if not answered:
         return []
     if question["policy"] is not None:
-        gain = _many(gained.size, answered, "would have gained something", gained.mean() if gained.size else 0.0)
-        loss = _many(summary.lost.size, answered, "lost something", -summary.lost.mean() if summary.lost.size else 0.0)
+        apart = summary.unfinished > 0
+        gain = _many(gained.size, answered, "would have gained something", gained.mean() if gained.size else 0.0, apart)
+        lost = summary.lost
+        loss = _many(lost.size, answered, "lost something", -lost.mean() if lost.size else 0.0, apart)
         return [f"The policy {gain}, and {loss}."]
     if gained.size == 0:
-        sentence = (
-            f"Hindsight would have gained nothing within these limits{'' if answered == 1 else ' in any of them'}."
-        )
+        whom = "" if answered == 1 else " in any of the others" if summary.unfinished else " in any of them"
+        sentence = f"Hindsight would have gained nothing within these limits{whom}."
         no_reward = question["objective"] is None and is_unrewarded(audit.mdp)
         return [sentence, UNREWARDED] if no_reward else [sentence]
     limit = counted(question["m"], "change")
-    gain = _many(gained.size, answered, "would have gained something", float(gained.mean()))
+    gain = _many(gained.size, answered, "would have gained something", float(gained.mean()), summary.unfinished > 0)
     sentences = [f"With hindsight, at most {limit} {gain}.", *_worse(audit)]
     if summary.hindsight_only:
         which = "This" if gained.size == 1 else f"{summary.hindsight_only:,} of these {gained.size:,}"
@@ -189,14 +190,13 @@ def _about(audit: AuditRecord) -> str:
     return f"In {many} of these {of:,} the plan is about its episode ({percent(ABOUT)} of it or more)."
 
 
-def _many(some: int, of: int, what: str, mean: float) -> str:
-    """``would have gained something in 12 of 40 episodes, 3.1 on average``."""
+def _many(some: int, of: int, what: str, mean: float, apart: bool) -> str:
+    """``would have gained something in 12 of them (30 %): 3.1 on average``; ``apart``: some others are not counted."""
+    them, whom = ("the others", f"the other {of:,}") if apart else ("them", "them")
     if some == 0:
-        return (
-            f"{what.replace('something', 'nothing')} in any of them" if of > 1 else what.replace("something", "nothing")
-        )
+        return what.replace("something", "nothing") + (f" in any of {them}" if of > 1 else "")
     amount = f"{three_digits(float(mean))}{'' if some == 1 else ' on average'}"
-    where = "" if of == 1 else " in all of them" if some == of else f" in {some:,} of them ({percent(some / of)})"
+    where = "" if of == 1 else f" in all of {them}" if some == of else f" in {some:,} of {whom} ({percent(some / of)})"
     return f"{what}{where}: {amount}"
 
 
@@ -240,7 +240,7 @@ def survived_in_words(strengths: Floats, gamma: float | None, assumed: bool) -> 
         times = f"hidden reasons that changed the odds of an action up to {three_digits(gamma)} times"
         return [f"In {left:,} of these {holds:,} it survives {times}{IF_EQUAL if assumed else ''}."]
     said = hidden_causes_in_words(float(np.sort(strengths)[(holds - 1) // 2]), assumed)
-    return [said] if holds == 1 else [f"In half of these {holds:,}: {said[0].lower()}{said[1:]}"]
+    return [said] if holds == 1 else [f"In half of these {holds:,}, {said[0].lower()}{said[1:]}"]
 
 
 def _valued(audit: AuditRecord) -> list[str]:

@@ -40,7 +40,7 @@ def listed_episodes(audit: AuditRecord, links: dict[Any, str], nouns: Nouns, hid
         link = links.get(one["episode"], "")
         if hide_ids:
             one["episode"] = rank
-        cells = [_cell(kind, field, one, audit) for _, kind, field in columns]
+        cells = [_cell(kind, field, one, audit, nouns) for _, kind, field in columns]
         filters = {"outcome": _ended(audit, one["outcome"]), "show": " ".join(_kinds(one))}
         rows.append({"link": link, "cells": cells, **filters})
     return {
@@ -76,7 +76,7 @@ def _columns(audit: AuditRecord, nouns: Nouns) -> list[tuple[str, str, str]]:
     return found
 
 
-def _cell(kind: str, field: str, row: dict[str, Any], audit: AuditRecord) -> dict[str, Any]:
+def _cell(kind: str, field: str, row: dict[str, Any], audit: AuditRecord, nouns: Nouns) -> dict[str, Any]:
     """The text of a cell, and the number to sort it by; None to sort by the text."""
     value, key = row[field], None
     if value is None or (field in _OF_PLANS and not audit.question["policy"] and not row["changes"]):
@@ -87,11 +87,11 @@ def _cell(kind: str, field: str, row: dict[str, Any], audit: AuditRecord) -> dic
         sure = (
             "" if value["probability"] >= _SURE else f" ({percent(value['probability'], short=True)} likely to be one)"
         )
-        text = _instead(value["t"], value["action"], value["best"], audit) + sure
+        text = _instead(value["t"], value["action"], value["best"], audit, nouns) + sure
     elif kind == "interval":
         text, key = with_minus_signs(f"{number(value)} to {number(row['credible_high'])}"), value
     elif kind == "changes":
-        changes = [_change(one, audit) for one in value[:_CHANGES]]
+        changes = [_change(one, audit, nouns) for one in value[:_CHANGES]]
         more = f"; and {len(value) - _CHANGES} more" if len(value) > _CHANGES else ""
         text = "; ".join(changes) + more
     elif kind == "outcome":
@@ -116,14 +116,14 @@ def _kinds(one: dict[str, Any]) -> list[str]:
     return [name for name, holds in {**kinds, "gain": gain > 0, "loss": gain < 0}.items() if holds]
 
 
-def _change(one: dict[str, Any], audit: AuditRecord) -> str:
+def _change(one: dict[str, Any], audit: AuditRecord, nouns: Nouns) -> str:
     often = "" if one["probability"] > 1 - 1e-9 else f" ({percent(one['probability'], short=True)})"
     if one["observed_action"] is None:  # it had ended, and nothing was done
         advised = cut(name_in_words(audit.mdp.actions, one["advised_action"]), 60)
-        return f"step {one['t']}, if it goes on: {advised}{often}"
-    return _instead(one["t"], one["advised_action"], one["observed_action"], audit) + often
+        return f"{nouns.step} {one['t']}, if it goes on: {advised}{often}"
+    return _instead(one["t"], one["advised_action"], one["observed_action"], audit, nouns) + often
 
 
-def _instead(t: int, action: Any, other: Any, audit: AuditRecord) -> str:
+def _instead(t: int, action: Any, other: Any, audit: AuditRecord, nouns: Nouns) -> str:
     first, second = (cut(name_in_words(audit.mdp.actions, one), 60) for one in (action, other))
-    return f"step {t}: {first} instead of {second}"
+    return f"{nouns.step} {t}: {first} instead of {second}"
