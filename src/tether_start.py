@@ -11,8 +11,6 @@ import time
 from types import FrameType
 from typing import Any
 
-__all__ = ["is_shortage", "main", "sent", "show_errors", "start_worker"]
-
 _kept: dict[str, Any] = {}
 """In a worker process: what the parent sent, and standard error as it was."""
 

@@ -205,7 +205,7 @@ def audited(truth, log, episodes=128, draws=0, seed=0):
     """A cross-fitted audit of the first episodes of a log, with the model of the whole log, beside the truth."""
     from tether.auditing.answering import PreparedQuestion
     from tether.auditing.audit_question import make_question
-    from tether.auditing.crossfit import CrossFit, exchanged
+    from tether.auditing.batched import CrossFit, exchanged
     from tether.auditing.followed import World
     from tether.learning.folds import folded
     from tether.logs.batches import open_log

@@ -3,6 +3,7 @@
 import ast
 import collections
 import configparser
+import importlib
 import pathlib
 import re
 
@@ -45,6 +46,26 @@ def test_no_import_points_upwards_even_for_types():
 @pytest.mark.parametrize("unwanted", [r"\bself: Any\b", r'"""The same\b'])
 def test_what_the_house_does_without(unwanted):
     assert [str(file) for file in SOURCES if re.search(unwanted, file.read_text(encoding="utf-8"))] == []
+
+
+def test_lists_of_names_stand_only_where_they_say_more_than_an_underscore():
+    """`__all__` passes on names of other files, or lists what users import; elsewhere it would be a second list."""
+    listed = {LIBRARY / name for name in ("__init__.py", "errors.py", "records.py", "cases/__init__.py")}
+    repeated = []
+    for file in [one for one in SOURCES if one not in listed]:
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        targets = [one for node in tree.body if isinstance(node, ast.Assign) for one in node.targets]
+        assigned = {one.id for one in targets if isinstance(one, ast.Name)}
+        imported = {
+            one.asname or one.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for one in node.names
+        }
+        if "__all__" in assigned:
+            module = (
+                file.relative_to(ROOT / "src").with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
+            )
+            names = set(importlib.import_module(module).__all__)
+            repeated += [] if names & imported or file.name == "__init__.py" else [module]
+    assert repeated == []
 
 
 def test_files_that_contributing_names_exist():

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from tether.observation.path import Path
     from tether.plan.solution import Solution
 
-__all__ = ["MDP"]
-
 
 class MDP(Shown, ModelRecord):
     """A finite Markov decision process. Build it with one of the ``from_…`` methods.

@@ -15,7 +15,6 @@ from tether.auditing.placebos import Placebo as Placebo
 from tether.auditing.typed_audit import TypedAudit as TypedAudit
 from tether.evaluation.certificate import Certificate as Certificate
 from tether.evaluation.certificate import Certified as Certified
-from tether.evaluation.course import Course as Course
 from tether.evaluation.evaluate import Evaluation as Evaluation
 from tether.evaluation.fixed_sequences import FixedSequence as FixedSequence
 from tether.evaluation.hindsight import AdvisedChange as AdvisedChange
@@ -26,6 +25,7 @@ from tether.evaluation.panel import Advice as Advice
 from tether.evaluation.panel import MechanismPanel as MechanismPanel
 from tether.evaluation.plan_risk import Risk as Risk
 from tether.evaluation.return_distribution import ReturnDistribution as ReturnDistribution
+from tether.evaluation.returns import Course as Course
 from tether.evaluation.shares import Share as Share
 from tether.evaluation.shares import Shares as Shares
 from tether.evaluation.tailoring import Tailoring as Tailoring

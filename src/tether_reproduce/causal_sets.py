@@ -20,19 +20,6 @@ from tether_reproduce.draws import Floats, Ints, observed_transitions, rows_give
 from tether_reproduce.findings import Comparison, Figure, Section, Table, published
 from tether_reproduce.lake_and_aircraft import aircraft, frozen_lake
 
-__all__ = [
-    "OUR_PLANS",
-    "PATHS",
-    "best_actions",
-    "left_by_gumbel_max",
-    "limits_free",
-    "random_average",
-    "random_paths",
-    "robust_grid",
-    "robust_section",
-    "robust_sepsis",
-]
-
 SETS: tuple[Assumption, ...] = ("published-monotonicity", "published-stability", "stability", "nothing")
 PATHS = 200
 """The number of random paths in the average."""

@@ -8,8 +8,6 @@ import click
 
 from tether.errors import QueryError
 
-__all__ = ["reproduce"]
-
 
 @click.command(
     epilog="""\b

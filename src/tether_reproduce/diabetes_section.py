@@ -31,8 +31,6 @@ from tether_reproduce.types_of_patients import (
     shares_table,
 )
 
-__all__ = ["by_states", "hidden_section", "mixed_model"]
-
 _SHARE = (0.8, 0.2)
 _T = 10
 _START = 777

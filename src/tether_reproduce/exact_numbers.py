@@ -23,8 +23,6 @@ from tether_reproduce.small_cases import toy_section
 from tether_reproduce.sweep_tables import first_improvement, sweeps
 from tether_reproduce.types_of_patients import ADVISERS, advise
 
-__all__ = ["check"]
-
 Numbers = Iterator[tuple[str, Iterable[Any]]]
 """What some numbers (or words) are, as in ``expected.json``; and the numbers."""
 

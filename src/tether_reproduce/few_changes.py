@@ -18,8 +18,6 @@ from tether.views.figures import plot_curves, plot_gains
 from tether_reproduce.draws import Floats, Ints, cumulative, pick, rows_given
 from tether_reproduce.findings import Figure, Section, Table
 
-__all__ = ["CHANGES", "CHECKED", "draw_model", "draw_paths", "few_changes_section", "improvements", "outcomes"]
-
 _STATES, _ACTIONS, _LENGTH = 20, 10, 20
 _REPLACED = 0.05
 CHANGES = (0, 1, 2, 5, 10)

@@ -17,26 +17,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = [
-    "Comparison",
-    "Expected",
-    "Figure",
-    "FigureVerdict",
-    "Published",
-    "PublishedOffPolicy",
-    "PublishedPath",
-    "Section",
-    "Table",
-    "comparison_table",
-    "expected",
-    "figure_verdicts",
-    "footnotes",
-    "joined",
-    "published",
-    "summary",
-    "together",
-]
-
 _EQUAL, _REASON, _DIFFERS = "equal", "differs, for a known reason", "differs"
 
 

@@ -21,8 +21,6 @@ import tether
 from tether.cases import Case
 from tether_reproduce.draws import Floats
 
-__all__ = ["aircraft", "frozen_lake"]
-
 _HOLES, _GOAL, _AFTER = (5, 7, 11, 12), 15, 16
 _LAKE_REWARDS = {-100: _HOLES, 100: (_GOAL,), 1: (1, 4), 2: (2, 8), 3: (3, 6, 9), 4: (10, 13), 5: (14,)}
 _LAKE_MOVES = ((0, -1), (1, 0), (0, 1), (-1, 0))

@@ -15,18 +15,6 @@ import tether
 from tether_reproduce.draws import Floats, Ints, Rows, rows_given
 from tether_reproduce.patients import N_ACTIONS, N_SEEN, STEPS, PatientLog, all_outcomes, best_policy, seen
 
-__all__ = [
-    "LearnedPolicy",
-    "as_model",
-    "as_paths",
-    "end_rewards",
-    "follow_learned",
-    "learn_from",
-    "model_outcomes",
-    "policy_by_step",
-    "policy_steps",
-]
-
 _DEAD, _HOME = N_SEEN, N_SEEN + 1
 _N = N_SEEN + 2
 _DIED, _DISCHARGED, _WAIT = N_ACTIONS, N_ACTIONS + 1, N_ACTIONS + 2

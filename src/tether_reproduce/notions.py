@@ -11,8 +11,6 @@ from tether.influence.one_step import Support, influenced_pairs
 from tether_reproduce.findings import Figure, Section, Table
 from tether_reproduce.sweep_tables import RULES, first_improvement
 
-__all__ = ["notions_section"]
-
 
 def notions_section() -> Section:
     """The twelve-state example, then the case studies under the three tests."""

@@ -31,16 +31,6 @@ from tether_reproduce.learned_policy import (
 from tether_reproduce.patients import PatientLog, World, draw_log, make_world, seen, truth_for_all
 from tether_reproduce.redrawn import RESAMPLES, Redrawing
 
-__all__ = [
-    "DRAWS",
-    "Experiment",
-    "likeliest_of_draws",
-    "off_policy_section",
-    "redraw",
-    "released_world",
-    "run_experiment",
-]
-
 DRAWS = 5
 """How many counterfactual trajectories the paper draws per episode."""
 

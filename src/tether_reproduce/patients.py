@@ -16,25 +16,6 @@ import numpy as np
 from tether.cases.sepsis import SHAPE, is_death, is_discharge, transitions
 from tether_reproduce.draws import Floats, Ints
 
-__all__ = [
-    "FIRST_GLUCOSE",
-    "FIRST_LEVELS",
-    "FIRST_OXYGEN",
-    "N_ACTIONS",
-    "N_SEEN",
-    "OTHER",
-    "STEPS",
-    "PatientLog",
-    "World",
-    "all_outcomes",
-    "best_policy",
-    "draw_log",
-    "end_outcome",
-    "make_world",
-    "seen",
-    "truth_for_all",
-]
-
 STEPS = 20
 N_ACTIONS = 8
 N_SEEN = 144

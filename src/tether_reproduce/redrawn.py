@@ -22,8 +22,6 @@ from tether_reproduce.patients import (
     seen,
 )
 
-__all__ = ["RESAMPLES", "Redrawing"]
-
 RESAMPLES = 100
 """The printed numbers are means over this many resamples."""
 

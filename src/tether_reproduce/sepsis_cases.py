@@ -23,8 +23,6 @@ from tether_reproduce.sweep_tables import (
     values_figure,
 )
 
-__all__ = ["component", "load_table", "motivation_section", "sepsis_section"]
-
 _SHAPE = (2, 8, 720, 720)
 
 _TABLE = (

@@ -12,8 +12,6 @@ from tether_reproduce.draws import DRAWS, Floats, spread_of
 from tether_reproduce.findings import Comparison, Figure, Section, Table, published
 from tether_reproduce.sweep_tables import compare, first_improvement, share_explained, sizes_figure, values_figure
 
-__all__ = ["classes_table", "epidemic_section", "grid_section", "toy_section"]
-
 _ROLLOUTS = {"nominal": "the nominal rollout, as in the paper", "counterfactual": "the exact counterfactual MDP"}
 
 

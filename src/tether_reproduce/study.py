@@ -18,8 +18,6 @@ from tether_reproduce.off_policy import off_policy_section
 from tether_reproduce.sepsis_cases import load_table, motivation_section, sepsis_section
 from tether_reproduce.small_cases import epidemic_section, grid_section, toy_section
 
-__all__ = ["CASES", "Study", "named_cases", "reproduce"]
-
 CASES: dict[str, Callable[[], Section]] = {
     "toy": toy_section,
     "grid_world": grid_section,

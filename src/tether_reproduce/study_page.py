@@ -35,8 +35,6 @@ from tether_reproduce.findings import (
 )
 from tether_reproduce.study import Study
 
-__all__ = ["check_writable", "write"]
-
 
 def check_writable(out: Path) -> None:
     """Refuse early, in a sentence, if the output directory cannot be written."""

@@ -16,17 +16,6 @@ from tether.views import figures
 from tether_reproduce.draws import spread_of
 from tether_reproduce.findings import Comparison, Figure, PublishedPath, Table, joined
 
-__all__ = [
-    "RULES",
-    "Compared",
-    "compare",
-    "first_improvement",
-    "share_explained",
-    "sizes_figure",
-    "sweeps",
-    "values_figure",
-]
-
 RULES: tuple[NamedRule, ...] = ("definition", "published", "printed", "assured")
 
 

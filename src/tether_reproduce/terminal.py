@@ -14,8 +14,6 @@ from tether_reproduce.findings import Section, Table, comparison_table, figure_v
 from tether_reproduce.study import named_cases, reproduce
 from tether_reproduce.study_page import check_writable, write
 
-__all__ = ["print_check", "run_and_print"]
-
 
 def print_check(sepsis_table: Path | None, as_json: bool) -> int:
     """Check the exact numbers and print which have changed; the exit code is 1 if one has."""

@@ -15,11 +15,6 @@ import numpy as np
 import tether
 from tether_reproduce.findings import Table
 
-__all__ = [
-    "ADVISERS", "PATIENTS", "Advised", "Beside", "advise", "compare_policies", "first_states", "one_change_table",
-    "patients", "several_changes_table", "shares_table",
-]  # fmt: skip
-
 PATIENTS = 60
 """How many starting states for each kind of path."""
 

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from logs import as_audited
+from singly import answer_each
 from twins import episodes
 from worlds import tiny_worlds
 
 import tether
 from tether.auditing.answer_arrays import Answers, join
-from tether.auditing.answering import PreparedQuestion, answer_each
+from tether.auditing.answering import PreparedQuestion
 from tether.auditing.audit_question import make_question
 from tether.conditioning.model_sets import EVERY_MODEL
 from tether.logs.batches import open_log

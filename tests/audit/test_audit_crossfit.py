@@ -8,9 +8,9 @@ from hospital import hospital, learned, log_of
 
 import tether
 from tether.auditing.followed import Guaranteed
+from tether.auditing.placebos import shuffled
 from tether.learning.folds import BLOCKS, fold_models, folded, with_counts
 from tether.learning.follower import Follower
-from tether.learning.placebo import shuffled
 from tether.logs.batches import open_log
 from tether.logs.cohort import search
 from tether.plan.objective import asked

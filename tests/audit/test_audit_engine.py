@@ -7,11 +7,12 @@ import pytest
 from hospital import hospital, learned, log_of
 from hypothesis import given
 from hypothesis import strategies as st
+from singly import answer_each
 from worlds import worlds
 
 import tether
 from tether.auditing import batched, followed
-from tether.auditing.answering import PreparedQuestion, answer_each
+from tether.auditing.answering import PreparedQuestion
 from tether.auditing.audit_question import make_question
 from tether.auditing.batched import Engine
 from tether.auditing.reviewed import reviewed
@@ -174,7 +175,7 @@ def test_chances_to_end_worse_are_bounds_where_there_are_many_returns(world, m):
 
 def test_mechanisms_are_answered_for_whole_batches(monkeypatch):
     """No episode is left to the single calls; and an audit says which mechanism it is about."""
-    monkeypatch.setattr(batched, "answer_one", None)
+    monkeypatch.setattr(batched, "certified_alone", None)
     case = tether.cases.grid_world()
     log = [case.path, *(case.mdp.simulate("optimal", 8, rng=seed, noise=0.4) for seed in range(4))]
     for how in ("independent", "maximal", "comonotone", as_often, Alternating()):
@@ -190,6 +191,35 @@ def test_a_policy_of_time_and_state():
     policy = lambda t, s: {"up": 0.25, "right": 0.75} if t % 2 else "down"  # noqa: E731
     check_same(mdp, log, question(None, 1, policy=policy))
     check_same(mdp, log, question(None, 1, certify=True, policy=policy))
+
+
+def test_a_policy_of_what_was_done():
+    """It is another one for each episode: each is a batch of one."""
+    mdp = tether.cases.grid_world().mdp
+    log = [mdp.simulate("random", T, start=T, rng=T) for T in (3, 5, 3)]
+    policy = lambda t, s, done: "up" if done == "down" else done  # noqa: E731
+    check_same(mdp, log, question(None, 1, certify=True, policy=policy))
+
+
+def test_draws_of_a_learned_model():
+    mdp = learned(log := log_of(hospital(3, 1.0), 200, 3))
+    check_same(mdp, {i: log[i] for i in range(6)}, replace(question(None, 1, certify=True), draws=5))
+
+
+def test_an_episode_without_an_answer_leaves_the_others_together(monkeypatch):
+    """The single calls are asked for its reason alone."""
+    mdp = tether.MDP.from_function(
+        0, lambda _s: ["go", "stay"], lambda s, a: {s + 1: 0.5, s: 0.5} if a == "go" else {s: 1.0},
+        lambda s, a: s + 2.0 * (a == "go"), horizon=2,
+    )  # fmt: skip
+    log = [tether.Path([0, 1, 1], ["go", "stay"]) for _ in range(20)]
+    log[13] = tether.Path([1, 1, 1], ["stay", "stay"])
+    check_same(mdp, log, question(3, 1, certify=True))
+    asked, alone = [], batched.certified_alone
+    monkeypatch.setattr(batched, "certified_alone", lambda of, seen: asked.append(seen) or alone(of, seen))
+    found = Engine(PreparedQuestion.of(mdp, question(3, 1, certify=True)))(cohort_of(mdp, log))
+    assert [number for number, _ in found.wrong] == [13]
+    assert len(asked) == 1
 
 
 def test_a_state_that_nothing_leads_to():

@@ -14,8 +14,7 @@ from click.testing import CliRunner
 
 import tether
 from tether.cli import main
-from tether.explorer.offered import Cases, LogEpisodes, One
-from tether.explorer.types_offered import OfTypes
+from tether.explorer.offered import Cases, LogEpisodes, OfTypes, One
 from tether.io.models import write_model
 from tether.io.paths import write_path
 

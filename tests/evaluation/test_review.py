@@ -362,7 +362,7 @@ def test_an_early_end_could_not_be_known():
     short, long = tether.review(mdp, path), tether.review(mdp, path, horizon=2)
     assert (short.mistakes, short.expected, short.horizon) == (0.0, 0.2, 1)
     assert (long.mistakes, long.expected, long.horizon) == (pytest.approx(0.8), 1.0, 2)
-    assert "nobody could know that the episode would end after 1." in " ".join(long.sentences())
+    assert "nobody could know that it would end after 1." in " ".join(long.sentences())
     log = [path, tether.Path(["start", "middle", "goal"], ["walk", "walk"])]
     assert review_log(mdp, log).found.mistakes.tolist() == pytest.approx([0.8, 0.0])
 

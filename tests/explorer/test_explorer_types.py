@@ -9,7 +9,7 @@ from asking import KEYS, ask
 import tether
 from tether._foundation.words import number
 from tether.explorer.app import make_app
-from tether.explorer.types_offered import OfTypes
+from tether.explorer.offered import OfTypes
 
 pytestmark = pytest.mark.compiled
 

@@ -331,7 +331,7 @@ def test_the_decisions_are_the_library_s(outbreak):
     decisions = plan.cf.decisions()
     assert str(plan.shares()) in page.parts["For the analyst"]
     listed = next(
-        table for table in page.tables if table[0] == ["step", "Done", "Could be known then", "With hindsight"]
+        table for table in page.tables if table[0] == ["Step", "Done", "Could be known then", "With hindsight"]
     )
     worst = sorted((step for step in plan.explain().review.steps if step.mistake > 0), key=lambda step: -step.cost)[:5]
     assert [int(row[0]) for row in listed[1:]] == [step.t for step in worst]

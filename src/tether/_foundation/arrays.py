@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Flags", "Floats", "Ints", "distinct", "places_among", "positions", "read_only", "spans", "starts", "summed"]
-
 _FEW = 8
 """Numbers are sorted if fewer than one in this many of the possible ones occur; otherwise they are marked."""
 

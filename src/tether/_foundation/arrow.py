@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,6 @@ from tether.errors import QueryError
 if TYPE_CHECKING:
     import pandas
     import pyarrow
-
-__all__ = ["NameColumn", "Tabular", "as_pandas", "name_array"]
 
 
 def as_pandas(table: pyarrow.Table) -> pandas.DataFrame:
@@ -104,6 +102,25 @@ def name_array(items: Sequence[Any], among: Sequence[Any] | None = None) -> Any:
     return pa.array([None if item is None else _as(kind, item) for item in items], type=_type(kind))
 
 
+def table_of(kind: type, records: Sequence[Any], names: Mapping[str, Sequence[Any]]) -> pyarrow.Table:
+    """One row per record of a kind, one column per field that is a number, a text or a truth value, or in ``names``.
+
+    ``names`` has, for each field of names, all names that decide its type.
+    """
+    import pyarrow as pa
+
+    columns = {}
+    for field in dataclasses.fields(kind):
+        values = [getattr(record, field.name) for record in records]
+        plain = _PLAIN_FIELDS.get(str(field.type).removesuffix(" | None"))
+        if field.name in names:
+            columns[field.name] = name_array(values, names[field.name])
+        elif plain is not None:
+            columns[field.name] = pa.array(values, type=getattr(pa, plain)())
+    return pa.table(columns)
+
+
+_PLAIN_FIELDS = {"bool": "bool_", "int": "int64", "float": "float64", "str": "string"}
 _PLAIN: dict[type, str] = {
     bool: "bool_",
     int: "int64",

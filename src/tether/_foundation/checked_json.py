@@ -7,8 +7,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["decode_checked", "digest_of", "encode_checked"]
-
 
 def encode_checked(contents: dict[str, Any]) -> bytes:
     """The text of a file, with the checksum of its contents as one more field.

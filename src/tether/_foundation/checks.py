@@ -10,8 +10,6 @@ import numpy as np
 from tether._foundation.arrays import Ints
 from tether.errors import Problem, QueryError, TetherError
 
-__all__ = ["columns_in_full", "finite_number", "random_generator", "whole_number", "whole_numbers"]
-
 
 def whole_number(name: str, value: Any, least: int) -> int:
     """``value`` as an int, or an error that says what is allowed.

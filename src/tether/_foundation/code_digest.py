@@ -10,8 +10,6 @@ from functools import cached_property, partial
 from types import CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
-__all__ = ["digest_of_code"]
-
 _ATOMS = (str, bytes, int, float, complex, bool, type(None), type(...))
 _NOT_SAID = frozenset(
     ("__annotations__", "__dict__", "__doc__", "__firstlineno__", "__static_attributes__", "__weakref__", "_abc_impl")

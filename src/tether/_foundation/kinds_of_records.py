@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any, ClassVar, TypeVar
 
-__all__ = ["Shown", "as_kind"]
-
 _Record = TypeVar("_Record")
 
 

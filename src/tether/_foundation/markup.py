@@ -19,24 +19,6 @@ from tether._foundation.arrays import Floats, Ints
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import cut, number
 
-__all__ = [
-    "Displayed",
-    "HeatCell",
-    "HeatTable",
-    "clean",
-    "escaped",
-    "facts",
-    "heat",
-    "html_table",
-    "paragraphs",
-    "shade",
-    "shortened",
-    "shown_here",
-    "together",
-    "typeset",
-    "with_minus_signs",
-]
-
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Characters that are forbidden in a page."""
 

@@ -18,8 +18,6 @@ import numpy as np
 from tether._foundation.arrays import Ints
 from tether.errors import FileError, ModelError, PathError, Problem, QueryError
 
-__all__ = ["FEW", "LIMIT", "Complaints", "Located", "Source", "common_length", "raise_all"]
-
 LIMIT = 100
 """How many problems are kept as records; all are counted."""
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 
-__all__ = ["ROUNDING", "gain_of", "rounding_of", "settled"]
-
 ROUNDING = 1e-9
 """For probabilities and shares; for other values, in proportion to them."""
 NO_GAIN = 1e-12

@@ -10,25 +10,6 @@ from typing import Any
 
 from tether._foundation.rounding import ROUNDING, rounding_of
 
-__all__ = [
-    "at_most_three_digits",
-    "average",
-    "counted",
-    "cut",
-    "cut_apart",
-    "folded",
-    "in_parts",
-    "in_points",
-    "number",
-    "percent",
-    "percents",
-    "shown",
-    "spread",
-    "strength_in_words",
-    "three_digits",
-    "with_spread",
-]
-
 
 def counted(n: int, noun: str) -> str:
     """``n`` of something.

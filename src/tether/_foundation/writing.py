@@ -22,8 +22,6 @@ from typing import Any, TypeVar
 
 from tether.errors import FileError, Problem
 
-__all__ = ["read_together", "written", "written_into"]
-
 Result = TypeVar("Result")
 
 _TRIES = 1000

@@ -11,8 +11,6 @@ import numpy as np
 from tether._foundation.arrays import Flags, Floats, Ints
 from tether._kernels.jit import kernel
 
-__all__ = ["best_somewhere"]
-
 _SAME = 1e-13
 """Vectors that are better by less, in proportion, for all weights, are left out: it is only rounding."""
 

@@ -11,8 +11,6 @@ import numba
 
 from tether._kernels.parallel import turn
 
-__all__ = ["kernel", "parallel_kernel", "piece"]
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

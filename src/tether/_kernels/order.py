@@ -10,8 +10,6 @@ from typing import Any
 from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import kernel, piece
 
-__all__ = ["first_from", "sort_by"]
-
 
 @piece
 def first_from(ascending: Ints, low: int, high: int, least: Any) -> Any:

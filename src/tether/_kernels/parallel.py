@@ -13,8 +13,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["CHUNKS", "LARGE", "turn", "use_cores"]
-
 LARGE = 32_768
 """A layer with at least this many nodes is worth starting threads for."""
 

@@ -18,8 +18,6 @@ import numpy.typing as npt
 
 from tether.errors import QueryError
 
-__all__ = ["scratch_array"]
-
 _LINE = 64
 _LARGE = 1 << 22
 

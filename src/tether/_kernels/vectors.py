@@ -15,8 +15,6 @@ from tether._foundation.arrays import Flags, Floats, Ints
 from tether._kernels.best_somewhere import best_somewhere
 from tether._kernels.jit import kernel
 
-__all__ = ["MANY", "StepRows", "Vectors", "layer_of_vectors"]
-
 _SAME = 1e-12
 """Values that differ by less than this, in proportion, are equal."""
 

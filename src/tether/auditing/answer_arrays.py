@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.evaluation.certificate import VERDICTS
 from tether.evaluation.outcomes import is_end
 from tether.mdp import MDP
 from tether.model.model_record import ModelRecord
@@ -20,64 +19,8 @@ from tether.model.model_record import ModelRecord
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = [
-    "NONE",
-    "UNKNOWN",
-    "UNRECORDED",
-    "VERDICTS",
-    "Answers",
-    "Change",
-    "Row",
-    "gather",
-    "join",
-    "not_reviewed",
-    "outcome_codes",
-    "sets_apart",
-]
-
 NONE, UNRECORDED, UNKNOWN = -1, -2, -3
 """Codes of an end that is no outcome, of one that was not recorded, and of an episode that was not answered."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """An advised change: when, where, what was done, what to do instead, and how likely the change is."""
-
-    t: int
-    state: int
-    observed: int
-    advised: int
-    probability: float
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The answer to one episode; see `tether.auditing.tables` for what the fields mean."""
-
-    steps: int
-    observed: float
-    logged: float
-    outcome: int
-    value: float
-    gain: float
-    k: int
-    m: int
-    changes: Sequence[Change]
-    labels: Sequence[float]
-    ends: Sequence[tuple[int, float]]
-    strength: float
-    influenced_steps: float
-    guaranteed_gain: float = np.nan
-    gamma_star: float = np.nan
-    verdict: int = -1
-    least_seen: int = -1
-    credible_low: float = np.nan
-    credible_high: float = np.nan
-    model_value: float = np.nan
-    about_episode: float = np.nan
-    p_worse: float = np.nan
-    foreseeable: float = np.nan
-    worse_end: int = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,21 +97,6 @@ class Answers:
         """The episodes without an answer, and why."""
         return [(one, why) for one, why in zip(self.ids, self.problem, strict=True) if why is not None]
 
-    def row(self, i: int) -> Row | str:
-        """The answer to one episode, or why there is none."""
-        why = self.problem[i]
-        if why is not None:
-            return why
-        changes = slice(int(self.change_start[i]), int(self.change_start[i + 1]))
-        ends = slice(int(self.end_start[i]), int(self.end_start[i + 1]))
-        parts = (self.change_t, self.change_state, self.change_observed, self.change_advised, self.change_probability)
-        return Row(
-            changes=[Change(*one) for one in zip(*(part[changes].tolist() for part in parts), strict=True)],
-            ends=list(zip(self.end_outcome[ends].tolist(), self.end_probability[ends].tolist(), strict=True)),
-            labels=self.labels[i].tolist(),
-            **{name: getattr(self, name)[i].item() for name in _OF_ROWS},
-        )
-
     def to_arrow(self, id_type: Any) -> pyarrow.Table:
         """As an Arrow table, one row per episode, for a file."""
         import pyarrow as pa
@@ -220,7 +148,6 @@ _KINDS: dict[str, type[np.generic]] = {
     **dict.fromkeys(("about_episode", "p_worse", "foreseeable"), np.float64),
     "verdict": np.int8,
 }
-_OF_ROWS = tuple(_KINDS)
 _REVIEWED: dict[str, type[np.generic]] = {
     **dict.fromkeys(("expected", "mistakes", "claimed", "luck", "mistake_cost", "mistake_probability"), np.float64),
     **dict.fromkeys(("mistake_t", "mistake_state", "mistake_action", "mistake_best"), np.int64),
@@ -228,33 +155,15 @@ _REVIEWED: dict[str, type[np.generic]] = {
 _PLAIN = (*_KINDS, *_REVIEWED)
 
 
-def gather(ids: list[Any], rows: Sequence[Row | str], n_labels: int) -> Answers:
-    """Rows put together, not reviewed yet; a sentence in place of a row says why there is no answer."""
-    found = [None if isinstance(row, str) else row for row in rows]
-    problem = [row if isinstance(row, str) else None for row in rows]
-    columns: dict[str, Any] = {}
+def unanswered(ids: list[Any], problem: list[str | None], n_labels: int) -> Answers:
+    """No answers, and why."""
+    n, columns = len(ids), not_reviewed(len(ids))
     for name, kind in _KINDS.items():
-        missing = np.nan if kind is np.float64 else UNKNOWN if name == "outcome" else -1
-        columns[name] = np.array([missing if row is None else getattr(row, name) for row in found], dtype=kind)
-    labels = np.full((len(rows), n_labels), np.nan)
-    changes: list[Change] = []
-    ends: list[tuple[int, float]] = []
-    change_start, end_start = [0], [0]
-    for i, row in enumerate(found):
-        if row is not None:
-            labels[i] = row.labels
-            changes += row.changes
-            ends += row.ends
-        change_start.append(len(changes))
-        end_start.append(len(ends))
-    for field in fields(Change):
-        kind = np.float64 if field.name == "probability" else np.int64
-        columns[f"change_{field.name}"] = np.array([getattr(one, field.name) for one in changes], dtype=kind)
-    columns["end_outcome"] = np.array([code for code, _ in ends], dtype=np.int64)
-    columns["end_probability"] = np.array([chance for _, chance in ends], dtype=np.float64)
-    starts = {"change_start": np.array(change_start), "end_start": np.array(end_start)}
-    columns |= {"ids": ids, "problem": problem, "labels": labels, **starts}
-    return Answers(**columns, **not_reviewed(len(rows)))
+        columns[name] = np.full(n, np.nan if kind is np.float64 else UNKNOWN if name == "outcome" else -1, kind)
+    for start in ("change_start", "end_start"):
+        columns[start] = np.zeros(n + 1, np.int64)
+        columns |= {name: np.empty(0, float if name.endswith("probability") else np.int64) for name in _LISTS[start]}
+    return Answers(ids=ids, problem=problem, labels=np.full((n, n_labels), np.nan), **columns)
 
 
 def not_reviewed(n: int) -> dict[str, Any]:
@@ -303,3 +212,65 @@ def outcome_codes(mdp: MDP) -> Ints:
     own = others[is_end(mdp, others)]
     codes[own] = len(mdp.label_sets.ends) + own
     return codes
+
+
+# ---- Answers of a batch, collected ---------------------------------------------------------------------------------
+# The answers to a cohort, by episode and by step, as they are found batch after batch.
+
+
+NOT_SEEN = np.iinfo(np.int64).max
+"""How often the advised actions of an episode were seen, if none is advised."""
+
+
+class AnswerTable:
+    """The answers to a cohort, by episode and by step, as they are found batch after batch."""
+
+    def __init__(self, start: Ints, labels: int, problem: list[str | None]) -> None:
+        episodes, steps = start.size - 1, int(start[-1])
+        self.problem = list(problem)
+        names = "value", "observed", "strength", "influenced", "guaranteed", "gamma_star"
+        for name in (*names, "about", "p_worse", "best", "credible_low", "credible_high"):
+            setattr(self, name, np.full(episodes, np.nan))
+        self.value: Floats
+        self.observed: Floats
+        self.strength: Floats
+        self.influenced: Floats
+        self.guaranteed: Floats
+        self.gamma_star: Floats
+        self.about: Floats
+        self.p_worse: Floats
+        self.best: Floats
+        self.credible_low: Floats
+        self.credible_high: Floats
+        self.k, self.verdict = np.full(episodes, -1, np.int64), np.full(episodes, -1, np.int8)
+        self.least_seen = np.full(episodes, NOT_SEEN, np.int64)
+        self.answered = np.zeros(episodes, bool)
+        self.labels = np.full((episodes, labels), np.nan)
+        self.change_pair, self.change_chance = np.full(steps, -1, np.int64), np.zeros(steps)
+        self._ends: list[tuple[Ints, Ints, Floats]] = []
+        self._start = start
+
+    def add(self, name: str, episodes: Ints, amounts: Floats) -> None:
+        """Add to a column of some episodes; a number that is not known yet counts 0."""
+        column = getattr(self, name)
+        before = column[episodes]
+        column[episodes] = np.where(np.isnan(before), 0.0, before) + amounts
+
+    def first_step(self, episodes: Ints) -> Ints:
+        """The first step of each of some episodes."""
+        first: Ints = self._start[episodes]
+        return first
+
+    def add_ends(self, episode: Ints, code: Ints, chance: Floats) -> None:
+        """Add the probability of each class of outcomes of some episodes."""
+        kept = chance > 0
+        self._ends.append((episode[kept], code[kept], chance[kept]))
+
+    def ends(self, episodes: int) -> tuple[Ints, Ints, Floats]:
+        """Where the ends of each episode begin; the class of outcomes of each end, ascending; its probability."""
+        none = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
+        episode, code, chance = (np.concatenate(column) for column in zip(none, *self._ends, strict=True))
+        width = int(code.max(initial=0)) + 2
+        keys, which = np.unique(episode * width + code + 1, return_inverse=True)
+        total: Floats = np.bincount(which.reshape(-1), chance, keys.size).astype(np.float64, copy=False)
+        return np.searchsorted(keys // width, np.arange(episodes + 1)), keys % width - 1, total

@@ -1,6 +1,7 @@
-"""The answer for each episode of a batch, by the calls for a single episode.
+"""The question of an audit with everything that is the same for all episodes; and the single calls for one episode.
 
-This defines an audit: `tether.counterfactual(mdp, path).plan(k, m)`, its exact evaluation, its certificate.
+An answer is that of `tether.counterfactual(mdp, path).plan(k, m)`, its exact evaluation and its certificate.
+`tether.auditing.batched` computes it for any number of episodes, also for one. The single calls say why there is none.
 """
 
 from __future__ import annotations
@@ -13,35 +14,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
-from tether._foundation.rounding import gain_of, rounding_of
-from tether.auditing.answer_arrays import UNRECORDED, VERDICTS, Answers, Change, Row, gather, outcome_codes
+from tether._foundation.rounding import rounding_of
+from tether.auditing.answer_arrays import outcome_codes
 from tether.auditing.audit_question import Question
 from tether.conditioning.counterfactual_record import CounterfactualRecord
-from tether.errors import QueryError, TetherError
 from tether.evaluation.certificate import Certificate, certificate_of, why_uncertified
 from tether.evaluation.disagreement import is_worse, sides_of
-from tether.evaluation.evaluate import Evaluation, evaluate_plan, evaluate_policy
-from tether.evaluation.plan_risk import risk_of
-from tether.evaluation.review import Batch, horizons
-from tether.evaluation.sightings import least_sightings
-from tether.evaluation.tailoring import about_plan
-from tether.explanation.mistakes import value_in_replay
-from tether.logs.cohort import Cohort
+from tether.evaluation.evaluate import evaluate_policy
 from tether.mdp import MDP
 from tether.model.model_record import ModelRecord
-from tether.observation.changes import absorbing, done_then, is_change
+from tether.observation.changes import absorbing
 from tether.observation.path import Observation, Path
-from tether.plan.best_values import observed_value
-from tether.plan.objective import asked as asked_of
 from tether.plan.plan_record import PlanRecord
 from tether.plan.policy import follows_the_record, shares_of_pairs
-from tether.plan.standard import Standard
 from tether.plan.tether_record import tether
 
 if TYPE_CHECKING:
     from tether.learning.posterior import Posterior
-
-__all__ = ["PreparedQuestion", "answer_each", "answer_one", "conditioned_on"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,30 +123,28 @@ def _up_to_its_bound(mdp: MDP, question: Question) -> tuple[MDP, Question]:
     return ends, replace(question, horizon=horizon, then=then, longest=min(question.longest, steps))
 
 
-def answer_each(asked: PreparedQuestion, cohort: Cohort) -> Answers:
-    """Answer the episodes one after the other; for an episode that cannot be answered, a sentence says why."""
-    rows: list[Row | str] = []
-    for i, problem in enumerate(cohort.problem):
-        if problem is not None:
-            rows.append(problem)
-            continue
-        try:
-            rows.append(answer_one(asked, cohort.observation(i)))
-        except TetherError as error:
-            rows.append(str(error))
-    return gather(cohort.ids, rows, len(asked.mdp.label_sets.ends))
+def plan_alone(asked: PreparedQuestion, seen: Observation) -> PlanRecord:
+    """The plan for one episode, by the single calls."""
+    question, cf = asked.question, conditioned_on(asked.mdp, seen, asked.question)
+    tied = tether(cf, question.rule, question.influence, question.objective, question.minimise, question.advisable)
+    return tied.plan(question.k, question.m)
 
 
-def answer_one(asked: PreparedQuestion, seen: Observation) -> Row:
-    """The answer to one episode."""
-    question = asked.question
-    cf = conditioned_on(asked.mdp, seen, question)
+def certified_alone(asked: PreparedQuestion, seen: Observation) -> Certificate | None:
+    """The certificate for one episode, by the single calls; whatever stands in the way of an answer is raised.
+
+    None if no certificate is asked for, or the plan has none.
+    """
+    question, plan = asked.question, None
     if question.policy is None:
-        tied = tether(cf, question.rule, question.influence, question.objective, question.minimise, question.advisable)
-        plan = tied.plan(question.k, question.m)
-        return _row(asked, cf, plan, evaluate_plan(plan), plan.value)
-    outlook = evaluate_policy(cf, question.policy, question.influence, question.objective)
-    return _row(asked, cf, None, outlook, outlook.value)
+        plan = plan_alone(asked, seen)
+        cf = plan.cf
+    else:
+        cf = conditioned_on(asked.mdp, seen, question)
+        evaluate_policy(cf, question.policy, question.influence, question.objective)
+    if not question.is_certified or (plan is not None and why_uncertified(plan)):
+        return None
+    return certificate_of(cf, question.policy if plan is None else plan, compare=False)
 
 
 def conditioned_on(mdp: ModelRecord, seen: Observation | Path, question: Question) -> CounterfactualRecord:
@@ -172,100 +159,3 @@ def conditioned_on(mdp: ModelRecord, seen: Observation | Path, question: Questio
     if cf.is_under_way or question.longest <= (cf.horizon or 0):
         return cf
     return CounterfactualRecord.of(mdp, seen, how, horizon=max(question.longest, mdp.horizon or 0), then=then)
-
-
-def _row(
-    asked: PreparedQuestion, cf: CounterfactualRecord, plan: PlanRecord | None, outlook: Evaluation, value: float
-) -> Row:
-    tailoring, earned, last = outlook.tailoring, cf.earned, int(cf.observation.states[-1])
-    observed = observed_value(asked_of(cf, asked.question.objective, asked.question.minimise))
-    assert tailoring is not None
-    chances = outlook.outcomes()
-    certificate = _certificate(asked, cf, plan)
-    low, high = (np.nan, np.nan)
-    if asked.posterior is not None and plan is not None:
-        low, high = asked.posterior.of(plan).interval()
-    return Row(
-        steps=cf.T,
-        observed=observed,
-        logged=np.nan if earned is None else earned.logged,
-        outcome=UNRECORDED if last < 0 else int(asked.codes[last]),
-        value=value,
-        gain=gain_of(value, observed) if plan is None else plan.gain,
-        k=-1 if plan is None else plan.k,
-        m=-1 if plan is None else plan.m,
-        changes=likeliest_changes(cf, outlook),
-        labels=[chances[name] for name in cf.mdp.label_sets.ends],
-        ends=_ends(asked, outlook),
-        strength=tailoring.mean_strength(),
-        influenced_steps=tailoring.expected_influenced_steps,
-        guaranteed_gain=np.nan if certificate is None else certificate.gain,
-        gamma_star=np.nan if certificate is None else certificate.gamma_star,
-        verdict=-1 if certificate is None else VERDICTS.index(certificate.verdict),
-        least_seen=_least_seen(cf, asked.question.policy if plan is None else plan),
-        credible_low=low,
-        credible_high=high,
-        model_value=np.nan if cf.horizon is None else asked.model_value(int(cf.observation.states[0]), cf.horizon),
-        about_episode=np.nan if plan is None else about_plan(plan),
-        p_worse=np.nan if plan is None or cf.after is not None else risk_of(plan).worse,
-        foreseeable=_best_value(asked, cf),
-        worse_end=_worse_end(asked, outlook, np.nan if plan is None else plan.gain, observed, last),
-    )
-
-
-def _worse_end(asked: PreparedQuestion, outlook: Evaluation, gain: float, observed: float, last: int) -> int:
-    states, chance = outlook.ends
-    good, bad = (float(chance @ one[states]) for one in asked.sides)
-    return int(asked.worse_ends(good, bad, gain, observed, np.array(last)))
-
-
-def _least_seen(cf: CounterfactualRecord, policy: Any) -> int:
-    least = least_sightings(cf, policy)
-    return -1 if least is None else least
-
-
-def _best_value(asked: PreparedQuestion, cf: CounterfactualRecord) -> float:
-    """The value of the plain model's best policy with the luck of an episode; NaN where the model has no value."""
-    question, mdp = asked.question, asked.mdp
-    longest = max(question.longest, mdp.horizon or 0)
-    until = int(horizons(mdp, Batch.of(cf.observation), question.horizon, longest)[0])
-    try:
-        value = value_in_replay(cf, Standard(mdp, "best", question.objective, question.minimise), until)
-    except QueryError:
-        return np.nan
-    return value if np.isfinite(value) else np.nan
-
-
-def _certificate(asked: PreparedQuestion, cf: CounterfactualRecord, plan: PlanRecord | None) -> Certificate | None:
-    if not asked.question.certify or asked.question.objective is not None:
-        return None
-    if plan is None:
-        return certificate_of(cf, asked.question.policy, compare=False)
-    return None if why_uncertified(plan) else certificate_of(cf, plan, compare=False)
-
-
-def likeliest_changes(cf: CounterfactualRecord, outlook: Evaluation) -> list[Change]:
-    """The likeliest change of each step that may change; of equally likely ones, the first by state and action."""
-    form, found = cf.mdp.form, []
-    for t, decided in enumerate(outlook.chain.taken):
-        states, observed = outlook.chain.visits[t].states[decided.source], int(cf.observation.actions[t])
-        recorded = done_then(form, np.array([t]), cf.observation.states[t : t + 1], np.array([observed]))
-        differs = np.flatnonzero(is_change(form, states, decided.pairs, observed) & ~outlook.chain.at_rest(t))
-        if differs.size == 0:
-            continue
-        pairs, which = np.unique(decided.pairs[differs], return_inverse=True)
-        weight = outlook.occupancy[t][decided.source[differs]] * decided.probability[differs]
-        chance = np.bincount(which.reshape(-1), weight)
-        best = int(np.argmax(chance))
-        pair = int(pairs[best])
-        state = int(np.searchsorted(form.pair_start, pair, side="right")) - 1
-        found.append(Change(t, state, int(recorded[0]), int(form.pair_action[pair]), float(chance[best])))
-    return found
-
-
-def _ends(asked: PreparedQuestion, outlook: Evaluation) -> list[tuple[int, float]]:
-    """The probability of each class of outcomes at the end, by code, ascending."""
-    states, probability = outlook.ends
-    classes, which = np.unique(asked.codes[states], return_inverse=True)
-    chance: Any = np.bincount(which.reshape(-1), probability)
-    return [(int(code), float(one)) for code, one in zip(classes, chance, strict=True) if one > 0]

@@ -21,8 +21,6 @@ from tether.mdp import MDP
 from tether.model.model_record import ModelRecord
 from tether.model.properties import Property, make_property
 
-__all__ = ["Question", "digest_of_question", "make_question"]
-
 GUMBEL: Mechanism = GumbelMax()
 
 
@@ -107,6 +105,11 @@ class Question:
             "then": _policy_name(self.then),
             "mechanism": self.mechanism.name,
         }
+
+    @property
+    def is_certified(self) -> bool:
+        """Whether certificates are asked for: they are about returns."""
+        return self.certify and self.objective is None
 
     def bound(self, mdp: ModelRecord) -> Question:
         """The question for a model: a test or a rule of the user's own knows its names."""

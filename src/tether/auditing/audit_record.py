@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from tether.model.properties import Property
     from tether.plan.plan_record import PlanRecord
 
-__all__ = ["AuditRecord"]
-
 _RANKED = {
     "mistakes": "claimed",
     "gain": "gain",

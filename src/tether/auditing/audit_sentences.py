@@ -18,8 +18,6 @@ from tether.plan.limits import ABOUT
 if TYPE_CHECKING:
     from tether.auditing.audit_record import AuditRecord
 
-__all__ = ["Said", "audit_in_parts", "audit_sentences", "taken_as_right"]
-
 _REASONS = 3
 """For how many episodes without an answer the sentences say why."""
 

@@ -23,7 +23,9 @@ from tether.influence.kappa import as_engine_rule
 from tether.influence.one_step import Effective, Support, TotalVariation
 from tether.influence.own import InfluenceTest, RowOfStep
 from tether.model.model_record import ModelRecord
+from tether.observation.path import Path
 from tether.plan.limits import ABOUT, SHARE
+from tether.plan.policy import decider, make_policy
 from tether.plan.resting import asked_model
 from tether.plan.solution import solve as solve_plain
 from tether.plan.standard import LayerValues, Standard
@@ -31,8 +33,6 @@ from tether.plan.standard import LayerValues, Standard
 if TYPE_CHECKING:
     from tether.core.follow import Decided
     from tether.core.rows import Rows
-
-__all__ = ["Batch", "NotTogetherError", "Plans"]
 
 
 class NotTogetherError(Exception):
@@ -194,8 +194,6 @@ class Batch:
 
         world, steps, m, taken = self.world, self.steps, plans.m, list[Decided]()
         assert world.gumbel is not None
-        if world.asked.question.rule == "assured" and not isinstance(world.asked.question.influence, Support):
-            raise NotTogetherError  # runs are those under the other mechanism
         layers = Batch.of(replace(world, store=world.gumbel), steps).layers
         if world.asked.question.rule == "assured":
             layers = with_runs(world.model, layers, steps.longest + 1)
@@ -212,8 +210,11 @@ class Batch:
         follow(world.model, layers, first, m, decide)
         return layers, taken
 
-    def evaluated(self, asked: PreparedQuestion, until: int) -> Followed:
-        """What a policy leads to; ``until`` is the horizon, if it is above 0."""
+    def evaluated(self, asked: PreparedQuestion, until: int, path: Path | None = None) -> Followed:
+        """What a policy leads to; ``until`` is the horizon, if it is above 0.
+
+        ``path`` is the episode, if the policy depends on what was done in it: then it is the only one of the batch.
+        """
         from tether.core.follow import Occupied, by_episode_pairs, by_policy, expected_returns, follow
 
         steps, world, model = self.steps, self.world, self.world.model
@@ -224,7 +225,7 @@ class Batch:
             if until == 0:  # the best up to the end of the record depends on what follows it
                 ends = replace(asked_model(mdp, question.objective)[0], final_reward=world.final)
                 question = replace(question, objective=None)
-            ask = _in_states(_decider(ends, question, until if until > 0 else steps.longest))
+            ask = _in_states(_decider(ends, question, until if until > 0 else steps.longest, path))
 
         def decide(t: int, layer: Layer, here: Occupied) -> Decided:
             observed = steps.item(steps.action, t)
@@ -289,8 +290,10 @@ def _in_states(decide: Decide) -> AskPolicy:
     return ask
 
 
-def _decider(mdp: ModelRecord, question: Question, T: int) -> Decide:
-    """What a policy does in some states at a time, in episodes of T steps."""
+def _decider(mdp: ModelRecord, question: Question, T: int, path: Path | None) -> Decide:
+    """What a policy does in some states at a time, in episodes of T steps, or in the one of ``path``."""
+    if path is not None:
+        return decider(mdp, make_policy(mdp, question.policy, T, path))
     standard = Standard(mdp, question.policy, question.objective)
     if not standard.is_best:
         return standard.decide(T)

@@ -27,8 +27,6 @@ from tether.mdp import MDP
 if TYPE_CHECKING:
     from tether.auditing.directory import Parts
 
-__all__ = ["Cluster", "Written", "connect"]
-
 _RETRIES = 3
 """How often a batch is given to another worker."""
 

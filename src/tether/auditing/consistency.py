@@ -29,8 +29,6 @@ from tether.learning.folds import rest_of
 from tether.model.model_record import ModelRecord
 from tether.model.practice import learned_counts, practice
 
-__all__ = ["Consistency", "LuckTest", "luck_test"]
-
 _ENOUGH = 5.0
 """A pair counts by itself from so many sightings on: n·m / (n + m)."""
 

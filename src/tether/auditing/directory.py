@@ -34,8 +34,6 @@ from tether.auditing.answer_arrays import Answers
 from tether.auditing.tables import TableMaker, Tally
 from tether.errors import FileError, Problem
 
-__all__ = ["TABLES", "Directory", "Parts", "Tables", "open_directory", "open_tables"]
-
 TABLES = ("episodes", "decisions", "outcomes")
 _FORMAT = "tether audit 5"
 _ABOUT, _PARTS, _LOCK = "audit.json", "parts", ".lock"

@@ -1,26 +1,20 @@
-"""What workers do with batches: any question about a log; that of an audit is answered on the engine.
-
-Where draws of learned models are asked for, and plans are not cross-fitted, episodes are answered one by one.
-"""
+"""What workers do with batches: any question about a log; that of an audit is answered on the engine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
-from tether.auditing.answer_arrays import Answers, gather, join
-from tether.auditing.answering import PreparedQuestion, answer_each
+from tether.auditing.answer_arrays import Answers, join, unanswered
+from tether.auditing.answering import PreparedQuestion
 from tether.auditing.audit_question import Question
 from tether.auditing.batched import Engine
 from tether.auditing.reviewed import reviewed
 from tether.logs.cohort import Cohort
 from tether.mdp import MDP
-
-__all__ = ["Answering", "AuditWork", "Work", "prepare"]
 
 Answering = Callable[[Cohort], Any]
 """Type of a function that answers one batch."""
@@ -58,7 +52,7 @@ class AuditWork:
 
     @property
     def is_compiled(self) -> bool:
-        """Policies are asked in Python, and draws are answered one by one where plans are not cross-fitted."""
+        """Policies are asked in Python, and draws one by one where plans are not cross-fitted."""
         asked = self.question
         return asked.policy is None and (not asked.draws or asked.split is not None)
 
@@ -69,7 +63,7 @@ class AuditWork:
 
     def unanswered(self, mdp: MDP, cohort: Cohort, why: str) -> Answers:
         """See `Work`."""
-        return replace(gather(cohort.ids, [why], len(mdp.label_sets.ends)), said=cohort.said)
+        return replace(unanswered(cohort.ids, [why], len(mdp.label_sets.ends)), said=cohort.said)
 
     def join(self, answers: list[Answers]) -> Answers:
         """See `Work`."""
@@ -78,8 +72,7 @@ class AuditWork:
 
 def prepare(asked: PreparedQuestion) -> Answering:
     """A function that answers batches, one at a time: one for each thread."""
-    one_by_one = asked.question.draws and asked.question.split is None
-    answer: Answering = partial(answer_each, asked) if one_by_one else Engine(asked)
+    answer = Engine(asked)
 
     def answered(cohort: Cohort) -> Answers:
         cohort = _first_steps(cohort, asked.question.steps)
@@ -96,6 +89,6 @@ def _first_steps(cohort: Cohort, steps: int | None) -> Cohort:
     return cohort.keeping(t < steps)
 
 
-def _with_outcomes(found: Answers, cohort: Cohort) -> Answers:
+def _with_outcomes(answers: Answers, cohort: Cohort) -> Answers:
     """The answers with the outcomes that only the log has."""
-    return found if cohort.said is None else replace(found, said=cohort.said)
+    return answers if cohort.said is None else replace(answers, said=cohort.said)

@@ -29,8 +29,6 @@ from tether.plan.standard import Standard
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["LargestMistakes", "LogReview", "longest_of", "mistake_column", "review_log", "reviewed", "standard_of"]
-
 
 class LargestMistakes(NamedTuple):
     """The largest mistake of each episode; arrays (episodes,), -1 and 0.0 where there is none.

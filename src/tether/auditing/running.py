@@ -20,8 +20,6 @@ from tether.logs.batches import Log
 from tether.logs.cohort import Cohort
 from tether.mdp import MDP
 
-__all__ = ["Batches", "Progress", "answer_missing", "run_in_directory", "run_in_memory"]
-
 Progress = Callable[[int, int], None]
 """Called with how many rows of the log are done, and how many there are."""
 

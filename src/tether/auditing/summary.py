@@ -22,19 +22,6 @@ from tether.auditing.consistency import Consistency
 from tether.evaluation.outcomes import UNDER_WAY
 from tether.plan.limits import ABOUT
 
-__all__ = [
-    "Changed",
-    "EpisodeRows",
-    "FileRows",
-    "Helped",
-    "Summary",
-    "TableRows",
-    "find_problems",
-    "find_top",
-    "is_more",
-    "summarize",
-]
-
 _AT_ONCE = 1 << 16
 """How many rows are read together."""
 

@@ -53,16 +53,15 @@ import pyarrow.compute as pc
 
 from tether._foundation.arrays import Floats, Ints
 from tether._foundation.arrow import NameColumn
-from tether.auditing.answer_arrays import NONE, UNKNOWN, UNRECORDED, VERDICTS, Answers
+from tether.auditing.answer_arrays import NONE, UNKNOWN, UNRECORDED, Answers
 from tether.auditing.reviewed import LargestMistakes, mistake_column
+from tether.evaluation.certificate import VERDICTS
 from tether.evaluation.outcomes import UNDER_WAY
 from tether.mdp import MDP
 from tether.model.form import pair_states
 from tether.model.labels import name_text
 from tether.model.properties import Property
 from tether.plan.standard import Standard
-
-__all__ = ["NOT_RECORDED", "NO_OUTCOME", "TableMaker", "Tally"]
 
 NO_OUTCOME, NOT_RECORDED = UNDER_WAY, "(not recorded)"
 """The names of an end that is no outcome, and of an end that was not recorded."""
@@ -80,72 +79,72 @@ class TableMaker:
         self._standard = Standard(mdp, "best", objective, minimise)
         self.states, self.actions = NameColumn(mdp.states), NameColumn(mdp.actions)
 
-    def episodes(self, found: Answers) -> Any:
+    def episodes(self, answers: Answers) -> Any:
         """The table of episodes."""
         columns = {
-            "episode": pa.array(found.ids, type=self._id_type),
-            "steps": _whole(found.steps),
-            "observed": _numbers(found.observed),
-            "logged": _numbers(found.logged),
-            "outcome": self._observed(found),
-            "expected": _numbers(found.expected),
-            "mistakes": _numbers(found.mistakes),
-            "claimed": _numbers(found.claimed),
-            "largest_mistake": self._mistakes(found),
-            "luck": _numbers(found.luck),
-            "foreseeable": _numbers(found.foreseeable),
-            "value": _numbers(found.value),
-            "gain": _numbers(found.gain),
-            "k": _whole(found.k),
-            "m": _whole(found.m),
-            "changes": self._changes(found),
-            **{f"P({name})": _numbers(found.labels[:, i]) for i, name in enumerate(self._mdp.label_sets.ends)},
-            "ends": self._ends(found),
-            "worse_end": pa.array(found.worse_end == 1, pa.bool_(), mask=found.worse_end < 0),
-            "about_episode": _numbers(found.about_episode),
-            "p_worse": _numbers(found.p_worse),
-            "strength": _numbers(found.strength),
-            "influenced_steps": _numbers(found.influenced_steps),
-            "guaranteed_gain": _numbers(found.guaranteed_gain),
-            "gamma_star": _numbers(found.gamma_star),
-            "verdict": pa.array(VERDICTS, pa.string()).take(_whole(found.verdict)),
-            "least_seen": _whole(found.least_seen),
-            "credible_low": _numbers(found.credible_low),
-            "credible_high": _numbers(found.credible_high),
-            "model_value": _numbers(found.model_value),
-            "problem": pa.array(found.problem, pa.string()),
+            "episode": pa.array(answers.ids, type=self._id_type),
+            "steps": _whole(answers.steps),
+            "observed": _numbers(answers.observed),
+            "logged": _numbers(answers.logged),
+            "outcome": self._observed(answers),
+            "expected": _numbers(answers.expected),
+            "mistakes": _numbers(answers.mistakes),
+            "claimed": _numbers(answers.claimed),
+            "largest_mistake": self._mistakes(answers),
+            "luck": _numbers(answers.luck),
+            "foreseeable": _numbers(answers.foreseeable),
+            "value": _numbers(answers.value),
+            "gain": _numbers(answers.gain),
+            "k": _whole(answers.k),
+            "m": _whole(answers.m),
+            "changes": self._changes(answers),
+            **{f"P({name})": _numbers(answers.labels[:, i]) for i, name in enumerate(self._mdp.label_sets.ends)},
+            "ends": self._ends(answers),
+            "worse_end": pa.array(answers.worse_end == 1, pa.bool_(), mask=answers.worse_end < 0),
+            "about_episode": _numbers(answers.about_episode),
+            "p_worse": _numbers(answers.p_worse),
+            "strength": _numbers(answers.strength),
+            "influenced_steps": _numbers(answers.influenced_steps),
+            "guaranteed_gain": _numbers(answers.guaranteed_gain),
+            "gamma_star": _numbers(answers.gamma_star),
+            "verdict": pa.array(VERDICTS, pa.string()).take(_whole(answers.verdict)),
+            "least_seen": _whole(answers.least_seen),
+            "credible_low": _numbers(answers.credible_low),
+            "credible_high": _numbers(answers.credible_high),
+            "model_value": _numbers(answers.model_value),
+            "problem": pa.array(answers.problem, pa.string()),
         }
         return pa.table(columns)
 
-    def _mistakes(self, found: Answers) -> Any:
-        columns = (getattr(found, f"mistake_{name}") for name in LargestMistakes._fields)
+    def _mistakes(self, answers: Answers) -> Any:
+        columns = (getattr(answers, f"mistake_{name}") for name in LargestMistakes._fields)
         return mistake_column(LargestMistakes(*columns), self.states, self.actions)
 
-    def _changes(self, found: Answers) -> Any:
+    def _changes(self, answers: Answers) -> Any:
         parts = {
-            "t": pa.array(found.change_t),
-            "state": self.states.take(found.change_state),
-            "observed_action": self.actions.take(np.maximum(found.change_observed, 0), found.change_observed < 0),
-            "advised_action": self.actions.take(found.change_advised),
-            "probability": pa.array(found.change_probability),
+            "t": pa.array(answers.change_t),
+            "state": self.states.take(answers.change_state),
+            "observed_action": self.actions.take(np.maximum(answers.change_observed, 0), answers.change_observed < 0),
+            "advised_action": self.actions.take(answers.change_advised),
+            "probability": pa.array(answers.change_probability),
         }
-        return self._lists(found, found.change_start, parts)
+        return self._lists(answers, answers.change_start, parts)
 
-    def _ends(self, found: Answers) -> Any:
-        parts = {"outcome": self._outcomes(found.end_outcome), "probability": pa.array(found.end_probability)}
-        return self._lists(found, found.end_start, parts)
+    def _ends(self, answers: Answers) -> Any:
+        parts = {"outcome": self._outcomes(answers.end_outcome), "probability": pa.array(answers.end_probability)}
+        return self._lists(answers, answers.end_start, parts)
 
-    def _lists(self, found: Answers, start: Ints, parts: dict[str, Any]) -> Any:
+    def _lists(self, answers: Answers, start: Ints, parts: dict[str, Any]) -> Any:
         """One list per episode, null for one without an answer."""
         items = pa.StructArray.from_arrays(list(parts.values()), names=list(parts))
-        return pa.ListArray.from_arrays(pa.array(start.astype(np.int32)), items, mask=pa.array(~found.is_answered))
+        return pa.ListArray.from_arrays(pa.array(start.astype(np.int32)), items, mask=pa.array(~answers.is_answered))
 
-    def _observed(self, found: Answers) -> Any:
+    def _observed(self, answers: Answers) -> Any:
         """How each episode ended: as the log says, else by the model."""
-        known = self._outcomes(found.outcome)
-        if found.said is None:
+        known = self._outcomes(answers.outcome)
+        if answers.said is None:
             return known
-        said = pc.if_else(pa.array(found.is_answered), pa.array(found.said, pa.string()), None)
+        said = pc.if_else(pa.array(answers.is_answered), pa.array(answers.said, pa.string()), None)
         return pc.coalesce(said, known)
 
     def _outcomes(self, codes: Ints) -> Any:
@@ -203,47 +202,47 @@ class Tally:
         self._said: dict[str, int] = {}
         self._answered = 0
 
-    def add(self, found: Answers) -> None:
+    def add(self, answers: Answers) -> None:
         """Count one more batch."""
-        self._answered += int(np.count_nonzero(found.is_answered))
-        self._add_decisions(found)
-        self._add_ends(found)
+        self._answered += int(np.count_nonzero(answers.is_answered))
+        self._add_decisions(answers)
+        self._add_ends(answers)
 
-    def _add_decisions(self, found: Answers) -> None:
-        pairs, which = np.unique(found.decision_pair, return_inverse=True)
-        owner, n = np.repeat(np.arange(len(found)), np.diff(found.decision_start)), len(found)
+    def _add_decisions(self, answers: Answers) -> None:
+        pairs, which = np.unique(answers.decision_pair, return_inverse=True)
+        owner, n = np.repeat(np.arange(len(answers)), np.diff(answers.decision_start)), len(answers)
         # An episode that has the same decision at several steps counts once.
         episodes = np.bincount(np.unique(which * n + owner) // max(n, 1), minlength=pairs.size)
-        bad = found.decision_claimed > 0
+        bad = answers.decision_claimed > 0
         columns = (
             episodes,
             np.bincount(which, minlength=pairs.size),
-            np.bincount(which, found.decision_cost, minlength=pairs.size),
+            np.bincount(which, answers.decision_cost, minlength=pairs.size),
             np.bincount(which[bad], minlength=pairs.size),
-            *(np.bincount(which[found.decision_turn == turn], minlength=pairs.size) for turn in (1, -1)),
+            *(np.bincount(which[answers.decision_turn == turn], minlength=pairs.size) for turn in (1, -1)),
         )
         for pair, *counts in zip(pairs.tolist(), *(column.tolist() for column in columns), strict=True):
             self._decisions[pair] = self._decisions.get(pair, 0.0) + np.array(counts, dtype=np.float64)
         better, times = np.unique(
-            np.stack((found.decision_pair, found.decision_best))[:, bad], axis=1, return_counts=True
+            np.stack((answers.decision_pair, answers.decision_best))[:, bad], axis=1, return_counts=True
         )
         for (pair, best), count in zip(better.T.tolist(), times.tolist(), strict=True):
             known = self._best.setdefault(pair, {})
             known[best] = known.get(best, 0) + count
 
-    def _add_ends(self, found: Answers) -> None:
-        observed = np.repeat(self._observed(found), np.diff(found.end_start))
-        pairs, which = np.unique(np.stack((observed, found.end_outcome), axis=1), axis=0, return_inverse=True)
-        mass = np.bincount(which.reshape(-1), found.end_probability, minlength=len(pairs))
+    def _add_ends(self, answers: Answers) -> None:
+        observed = np.repeat(self._observed(answers), np.diff(answers.end_start))
+        pairs, which = np.unique(np.stack((observed, answers.end_outcome), axis=1), axis=0, return_inverse=True)
+        mass = np.bincount(which.reshape(-1), answers.end_probability, minlength=len(pairs))
         for (before, after), one in zip(pairs.tolist(), mass.tolist(), strict=True):
             self._ends[before, after] = self._ends.get((before, after), 0.0) + one
 
-    def _observed(self, found: Answers) -> Ints:
+    def _observed(self, answers: Answers) -> Ints:
         """The codes of observed outcomes; those that only the log has get codes of their own, below `_SAID`."""
-        if found.said is None:
-            return found.outcome
-        codes = found.outcome.copy()
-        for i, said in enumerate(found.said):
+        if answers.said is None:
+            return answers.outcome
+        codes = answers.outcome.copy()
+        for i, said in enumerate(answers.said):
             if said is not None:
                 codes[i] = _SAID - self._said.setdefault(said, len(self._said))
         return codes

@@ -26,8 +26,6 @@ from tether.plan.typed_record import TypedRecord
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["TypedAudit", "TypedRow", "audit_of_types"]
-
 
 @dataclass(frozen=True, slots=True)
 class TypedRow:

@@ -34,8 +34,6 @@ from tether.plan.best_values import observed_value
 from tether.plan.in_question import in_question
 from tether.plan.objective import asked
 
-__all__ = ["COLUMNS", "Selection", "Where", "make_where", "selection_of"]
-
 COLUMNS = ("episode", "steps", "observed", "logged", "outcome")
 """The columns that a condition can use; `tether.auditing.tables` describes them."""
 

@@ -29,18 +29,6 @@ if TYPE_CHECKING:
     from loky import ProcessPoolExecutor
 
 
-__all__ = [
-    "Here",
-    "NotSentError",
-    "Processes",
-    "Threads",
-    "Workers",
-    "core_count",
-    "make_workers",
-    "pickled",
-    "unpickled",
-]
-
 _WORTH, _WORTH_THREADS = 10_000, 4_000
 """From this many steps on, it is worth starting processes, and threads."""
 

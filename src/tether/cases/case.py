@@ -12,8 +12,6 @@ from tether._foundation.markup import facts
 from tether.mdp import MDP
 from tether.observation.path import Path
 
-__all__ = ["Case"]
-
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Case:

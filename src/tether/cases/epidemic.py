@@ -21,8 +21,6 @@ from tether.errors import QueryError
 from tether.mdp import MDP
 from tether.observation.path import Path
 
-__all__ = ["EpidemicState", "epidemic"]
-
 _POPULATION, _STEPS = 10, 7
 _WORDS = {"NIL": "do nothing", "V_I": "vaccinate an infected person", "V_S": "vaccinate a susceptible person"}
 

@@ -8,8 +8,6 @@ from tether.cases.case import Case
 from tether.mdp import MDP
 from tether.observation.path import Path
 
-__all__ = ["grid_world"]
-
 _SIDE = 4
 _PIT, _GOAL = 6, 15
 _MOVES = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}

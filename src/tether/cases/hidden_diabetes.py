@@ -14,8 +14,6 @@ from tether.mdp import MDP
 from tether.model.several_types import Types
 from tether.observation.path import Path
 
-__all__ = ["PatientState", "TypedCase", "hidden_diabetes", "split_by_diabetes"]
-
 _SHARE = {"not diabetic": 0.8, "diabetic": 0.2}
 """The paper's: one patient in five has diabetes."""
 

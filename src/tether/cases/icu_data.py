@@ -21,8 +21,6 @@ from tether._foundation.arrays import Floats
 from tether._foundation.problems import Complaints
 from tether.errors import FileError, Problem, QueryError
 
-__all__ = ["IcuSepsisData", "read_icu_sepsis"]
-
 _STATES, _ACTIONS = 716, 25
 _SHAPES = {
     "tx_mat": (_STATES, _ACTIONS, _STATES),

@@ -17,8 +17,6 @@ from tether.observation.path import Path
 if TYPE_CHECKING:
     from tether.cases.icu_data import IcuSepsisData
 
-__all__ = ["IcuSepsisCase", "icu_sepsis"]
-
 _DEATH, _SURVIVAL, _AFTER = 713, 714, 715
 _OVER = [_DEATH, _SURVIVAL, _AFTER]
 _NAMES = {_DEATH: "death", _SURVIVAL: "survival", _AFTER: "after the end"}

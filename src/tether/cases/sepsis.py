@@ -20,21 +20,6 @@ from tether.cases.case import Case
 from tether.mdp import MDP
 from tether.observation.path import Path
 
-__all__ = [
-    "ACTIONS",
-    "SHAPE",
-    "SepsisState",
-    "describe",
-    "is_death",
-    "is_discharge",
-    "is_end",
-    "most_likely_reward",
-    "sepsis",
-    "sepsis_from",
-    "state_reward",
-    "transitions",
-]
-
 _LEVELS = ("low", "normal", "high")
 _OXYGEN = ("low", "normal")
 _GLUCOSE = ("very low", "low", "normal", "high", "very high")

@@ -6,8 +6,6 @@ from tether.cases.case import Case
 from tether.mdp import MDP
 from tether.observation.path import Path
 
-__all__ = ["toy"]
-
 _TRANSITIONS = [
     ("s0", "a0", "s2", 0.5),
     ("s0", "a0", "s3", 0.5),

@@ -7,8 +7,6 @@ from tether.errors import QueryError
 from tether.mdp import MDP
 from tether.observation.path import Path
 
-__all__ = ["twelve_states"]
-
 
 def twelve_states(far: float = 0.01) -> Case:
     """Twelve states in four layers; from s3 a rare transition leads far away, to s7.

@@ -6,8 +6,6 @@ from tether.cases.case import Case
 from tether.mdp import MDP
 from tether.observation.path import Path
 
-__all__ = ["ward"]
-
 _LEADS_TO = {
     ("sick", "wait"): {"sick": 0.55, "worse": 0.35, "well": 0.10},
     ("sick", "treat"): {"sick": 0.40, "worse": 0.10, "well": 0.50},

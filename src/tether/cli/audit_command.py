@@ -24,11 +24,10 @@ from tether.cli.options import (
     with_horizon,
     with_limits,
     with_names,
+    with_policy_columns,
     with_times,
 )
 from tether.cli.parsing import refuse_columns_alone, renamed_columns
-
-__all__ = ["audit", "client_of", "progress_of"]
 
 
 @command(
@@ -49,8 +48,7 @@ decisions.parquet, outcomes.parquet, and the reports of the top episodes."""
 @click.option("-o", "--output", "out", required=True, metavar="DIR", help="The directory for the results.")
 @with_limits
 @click.option("--policy", metavar="FILE", help="Evaluate a policy instead: a file; or optimal, observed, random.")
-@click.option("--policy-column", "policy_columns", multiple=True, callback=renamed_columns, metavar="OURS=YOURS",
-              help="A column of the policy's file that has another name.")  # fmt: skip
+@with_policy_columns
 @click.option("--episodes", "where", metavar="CONDITION",
               help="Which episodes to ask about: 'outcome == \"died\" and steps > 5'. It may use episode, "
               "steps, observed, logged and outcome.")  # fmt: skip
@@ -86,24 +84,17 @@ def audit(
     limits: PlanOptions,
     policy: str | None,
     policy_columns: dict[str, str],
-    where: str | None,
     log_columns: dict[str, str],
-    time: str | None,
-    step: str | None,
     horizon: int | None,
     then: str,
     certificate: bool,
-    gamma: float | None,
     draws: int | None,
-    seed: int,
-    folds: int | None,
-    workers: int | None,
     scheduler: str | None,
     reports: int | None,
     fresh: bool,
-    strict: bool,
     hide_ids: bool,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Answer the same question for every episode of a log.
 
@@ -131,29 +122,20 @@ def audit(
             file,
             limits.k,
             limits.m,
-            rule=limits.rule,
-            influence=limits.influence,
-            objective=limits.objective,
-            minimise=limits.minimise,
+            **limits.tethering,
+            **limits.judging,
             horizon=horizon,
             then=who_acts(then, mdp),
             **limits.advising(mdp),
             certify=certificate,
-            gamma=gamma,
             out=out,
-            workers=workers,
             client=client,
             policy=None if policy is None else open_policy(policy, mdp, columns=policy_columns),
             draws=draws or 0,
-            seed=seed,
-            folds=folds,
-            where=where,
-            strict=strict,
             fresh=fresh,
             columns=log_columns or None,
-            time=time,
-            step=step,
             progress=tell,
+            **given,
         )
     page = Path(out) / "audit.html"
     with progress() as say:

@@ -8,15 +8,21 @@ import click
 
 from tether.cli.doing import LIMITS
 from tether.cli.helping import command
-from tether.cli.options import Episode, PlanOptions, about_an_episode, as_json, with_gamma, with_limits
-from tether.cli.parsing import refuse_columns_alone, renamed_columns
+from tether.cli.options import (
+    Episode,
+    PlanOptions,
+    about_an_episode,
+    as_json,
+    with_gamma,
+    with_limits,
+    with_policy_columns,
+)
+from tether.cli.parsing import refuse_columns_alone
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from tether.evaluation.certificate import Certificate
-
-__all__ = ["certify"]
 
 _LEGEND = (
     "every causal model: every one that agrees with the model and the episode, and in which the luck of one step says "
@@ -41,8 +47,7 @@ do in every state that some causal model can lead to."""
 @with_limits
 @about_an_episode
 @click.option("--policy", metavar="FILE", help="A file; or optimal, observed, random.  [default: the plan for k and m]")
-@click.option("--policy-column", "policy_columns", multiple=True, callback=renamed_columns, metavar="OURS=YOURS",
-              help="A column of the policy's file that has another name.")  # fmt: skip
+@with_policy_columns
 @with_gamma
 @as_json
 def certify(
@@ -105,13 +110,13 @@ def _without_limits() -> None:
         raise click.UsageError(f"{' and '.join(given)}: these make a plan; with --policy there is none to make.")
 
 
-def _table(found: Certificate) -> Table:
+def _table(certificate: Certificate) -> Table:
     from tether._foundation.rounding import gain_of
     from tether._foundation.words import number
     from tether.cli.screen import plain_table
 
     table = plain_table("causal models", "worst", "Gumbel-max", "best", "guaranteed gain", right=range(1, 5))
-    for name, worst, best in found.ranges:
-        gain = gain_of(worst, found.observed_value, found.minimise)
-        table.add_row(name, *(number(value) for value in (worst, found.value, best, gain)))
+    for name, worst, best in certificate.ranges:
+        gain = gain_of(worst, certificate.observed_value, certificate.minimise)
+        table.add_row(name, *(number(value) for value in (worst, certificate.value, best, gain)))
     return table

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from tether.influence.coverage import Coverage
     from tether.io.checking import Check
 
-__all__ = ["check"]
-
 _SHOWN = 100
 
 
@@ -85,40 +83,40 @@ def _print(episode: Episode, report: Check) -> None:
         put(*hints(listed))
 
 
-def _path_lines(episode: Episode, cf: CounterfactualRecord, found: Coverage) -> list[str]:
+def _path_lines(episode: Episode, cf: CounterfactualRecord, coverage: Coverage) -> list[str]:
     from tether._foundation.words import counted, number
     from tether.plan.best_values import observed_value
 
-    likely = found.likelihood[~np.isnan(found.likelihood)].prod()
+    likely = coverage.likelihood[~np.isnan(coverage.likelihood)].prod()
     ended = "" if cf.path.last_recorded else "; the last outcome is not recorded"
     return [
         f"{episode.path_source}: a possible episode of {counted(cf.T, 'step')}, return "
         f"{number(observed_value(cf))}{ended}. The model gives what happened, under these actions, a probability of "
         f"{likely:.3g}.",
-        f"Its start can reach {counted(found.ever, 'state')} of {cf.mdp.n_states:,}. Of the state–action pairs it can "
-        f"come to, {_share(found)} are known ground, where the episode tells how chance would have fallen.",
+        f"Its start can reach {counted(coverage.ever, 'state')} of {cf.mdp.n_states:,}. Of the state–action pairs it "
+        f"can come to, {_share(coverage)} are known ground, where the episode tells how chance would have fallen.",
     ]
 
 
-def _share(found: Coverage) -> str:
-    share = 100 * found.influenced.sum() / found.pairs.sum()
+def _share(coverage: Coverage) -> str:
+    share = 100 * coverage.influenced.sum() / coverage.pairs.sum()
     return f"{share:.3g} %"
 
 
-def _coverage_table(found: Coverage) -> Table:
+def _coverage_table(coverage: Coverage) -> Table:
     from tether.cli.screen import plain_table
 
     table = plain_table("t", "states reached", "pairs there", "known ground", "chance of what happened", right=range(5))
-    for t, states in enumerate(found.states):
-        if t == found.pairs.size:
+    for t, states in enumerate(coverage.states):
+        if t == coverage.pairs.size:
             table.add_row(str(t), f"{states:,}", "", "", "")
             continue
-        likely = found.likelihood[t]
+        likely = coverage.likelihood[t]
         table.add_row(
             str(t),
             f"{states:,}",
-            f"{found.pairs[t]:,}",
-            f"{found.influenced[t]:,}",
+            f"{coverage.pairs[t]:,}",
+            f"{coverage.influenced[t]:,}",
             "not recorded" if np.isnan(likely) else f"{likely:.3g}",
         )
     return table

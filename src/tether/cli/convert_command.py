@@ -9,8 +9,6 @@ from tether.cli.helping import command
 from tether.cli.json_output import print_json
 from tether.cli.options import ModelOptions, about_a_model, as_json
 
-__all__ = ["convert"]
-
 
 @command(
     epilog="""\b

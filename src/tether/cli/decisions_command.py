@@ -9,14 +9,12 @@ import click
 
 from tether.cli.doing import LIMITS
 from tether.cli.helping import command
-from tether.cli.options import Episode, about_an_episode, as_json, with_objective, with_rule
+from tether.cli.options import Episode, QuestionOptions, about_an_episode, as_json, with_rule_and_objective
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from tether.explanation.decisions import Decision, Decisions
-
-__all__ = ["decisions"]
 
 
 @command(
@@ -35,12 +33,9 @@ Examples:
     show_default=True,
     help="How many actions may change in all.",
 )
-@with_rule
-@with_objective
+@with_rule_and_objective
 @as_json
-def decisions(
-    episode: Episode, m: int, rule: Any, influence: Any, objective: Any, minimise: bool, as_json: bool
-) -> None:
+def decisions(episode: Episode, m: int, question: QuestionOptions, as_json: bool) -> None:
     """Which decisions mattered?
 
     One row per step and available action. Each has its mistake, by what could be known at the time; the expected return
@@ -50,21 +45,18 @@ def decisions(
     """
     from tether.cli.json_output import print_json
     from tether.cli.screen import progress, put
-    from tether.explanation.answer_data import objective_data
 
     cf = episode.replay()
     with progress() as say:
         say("computing every other action", LIMITS)
-        found = cf.decisions(objective, m, rule=rule, influence=influence, minimise=minimise)
+        found = cf.decisions(m=m, **question.tethering, **question.judging)
     if as_json:
         print_json(
             "decisions",
             **episode.named,
             T=cf.T,
             m=found.m,
-            rule=rule,
-            influence=str(influence),
-            **objective_data(objective, minimise),
+            **question.in_json,
             discount=cf.mdp.discount,
             observed_value=found.observed_value,
             outcome=found.outcome,
@@ -77,57 +69,58 @@ def decisions(
     put(_legend(found), style="dim")
 
 
-def _table(found: Decisions, name: Callable[[Any], str]) -> Table:
+def _table(decisions: Decisions, name: Callable[[Any], str]) -> Table:
     from tether.cli.screen import decimals, plain_table
 
-    has_mistakes = any(row.mistake is not None for row in found.rows)
-    names = ["t", "action", *(["mistake"] if has_mistakes else []), "return" if found.objective is None else "chance"]
-    names += [f"best, m = {found.m}"] if found.m > 1 else []
-    names += [_missed(found)] if found.outcome is not None else []
+    has_mistakes = any(row.mistake is not None for row in decisions.rows)
+    value = "return" if decisions.objective is None else "chance"
+    names = ["t", "action", *(["mistake"] if has_mistakes else []), value]
+    names += [f"best, m = {decisions.m}"] if decisions.m > 1 else []
+    names += [_missed(decisions)] if decisions.outcome is not None else []
     names += ["strength", "from k"]
     table = plain_table(*names, right=[0, *range(2, len(names))])
-    numbers = ((row.mistake, row.value, row.best) for row in found.rows)
-    places = decimals(value for some in numbers for value in some if value is not None)
-    for first, last in found.stretches():
+    numbers = ((row.mistake, row.value, row.best) for row in decisions.rows)
+    places = decimals(number for some in numbers for number in some if number is not None)
+    for first, last in decisions.stretches():
         if last > first:
             table.add_row(f"{first}–{last}", "any: nothing changes")
             continue
-        for i, row in enumerate(found.at(first)):
-            table.add_row("" if i else str(first), *_cells(found, row, places, name))
+        for i, row in enumerate(decisions.at(first)):
+            table.add_row("" if i else str(first), *_cells(decisions, row, places, name))
     return table
 
 
-def _missed(found: Decisions) -> str:
-    return "lost" if found.ended_well else "avoided"
+def _missed(decisions: Decisions) -> str:
+    return "lost" if decisions.ended_well else "avoided"
 
 
-def _legend(found: Decisions) -> str:
+def _legend(decisions: Decisions) -> str:
     value = "return: expected, had only this action been different."
-    if found.objective is not None:
-        value = f"chance: that {found.objective.in_words}, had only this action been different."
+    if decisions.objective is not None:
+        value = f"chance: that {decisions.objective.in_words}, had only this action been different."
     sentences = ["* what was done.", value]
-    if any(row.mistake is not None for row in found.rows):
+    if any(row.mistake is not None for row in decisions.rows):
         sentences.insert(1, "mistake: what it costs by what could be known at the time; 0 is the best.")
-    if found.outcome is not None:
-        sentences.append(f"{_missed(found)}: how likely the outcome would then not have happened.")
+    if decisions.outcome is not None:
+        sentences.append(f"{_missed(decisions)}: how likely the outcome would then not have happened.")
     sentences.append("strength: the part of the probability that the observation moves.")
     sentences.append("from k: the shortest tether that allows the action.")
-    if any(row.value is None for row in found.rows):
+    if any(row.value is None for row in decisions.rows):
         sentences.append("–: the action can lead to a state where a later observed action is not available.")
     return " ".join(sentences)
 
 
-def _cells(found: Decisions, row: Decision, places: int, name: Callable[[Any], str]) -> list[str]:
+def _cells(decisions: Decisions, row: Decision, places: int, name: Callable[[Any], str]) -> list[str]:
     from tether._foundation.words import percent, strength_in_words
 
     def number(value: float | None) -> str:
         return "–" if value is None else f"{value:,.{places}f}"
 
     cells = [name(row.action) + (" *" if row.is_observed else "")]
-    if any(one.mistake is not None for one in found.rows):
+    if any(one.mistake is not None for one in decisions.rows):
         cells.append("0" if row.mistake == 0 else number(row.mistake))
     cells.append(number(row.value))
-    cells += [number(row.best)] if found.m > 1 else []
-    if found.outcome is not None:
+    cells += [number(row.best)] if decisions.m > 1 else []
+    if decisions.outcome is not None:
         cells.append("–" if row.necessity is None else percent(row.necessity, short=True))
     return [*cells, strength_in_words(row.strength, short=True), str(row.needed_k)]

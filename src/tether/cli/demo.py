@@ -26,8 +26,6 @@ from tether.explanation.verdicts import Nouns
 from tether.objects.counterfactual_object import counterfactual
 from tether.objects.plan_object import Plan
 
-__all__ = ["Story", "main", "stories"]
-
 _TARGET = Path("tether-demo")
 
 

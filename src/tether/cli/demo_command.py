@@ -6,8 +6,6 @@ from tether.cli.helping import command
 from tether.cli.json_output import print_json
 from tether.cli.options import as_json
 
-__all__ = ["demo"]
-
 
 @command(
     epilog="""\b

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from tether.objects.plan_object import Plan
     from tether.observation.path import Path
 
-__all__ = ["Episode", "ModelOptions", "PlanOptions", "who_acts"]
-
 _ARRAYS = {"P": "transitions", "R": "rewards"}
 """The arrays of a model, and the arguments of `tether.io.read_arrays` for their names."""
 
@@ -300,17 +298,13 @@ def who_acts(then: str, mdp: MDP) -> Any:
 
 
 @dataclass(frozen=True)
-class PlanOptions:
-    """k, m, and what they mean."""
+class QuestionOptions:
+    """What k counts, what a value is, and which changes may be advised. A command need not have all these options."""
 
-    k: int | None
-    m: int
-    rule: Any
-    influence: Any
-    objective: Property | None
-    minimise: bool
-    subject_to: tuple[Property, float] | None = None
-    """A property, and how likely it may be; None for no such limit, and for commands without the option."""
+    rule: Any = "definition"
+    influence: Any = "support"
+    objective: Property | None = None
+    minimise: bool = False
     only: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
     cost: tuple[str, ...] = ()
@@ -320,9 +314,31 @@ class PlanOptions:
         return advising(mdp, self.only, self.never, self.cost)
 
     @property
+    def tethering(self) -> dict[str, Any]:
+        """What k counts."""
+        return {"rule": self.rule, "influence": self.influence}
+
+    @property
     def judging(self) -> dict[str, Any]:
         """What a value is, and whether less is better."""
         return {"objective": self.objective, "minimise": self.minimise}
+
+    @property
+    def in_json(self) -> dict[str, Any]:
+        """What k counts and what a value is, as answers in JSON say it."""
+        from tether.explanation.answer_data import objective_data
+
+        return {"rule": self.rule, "influence": str(self.influence), **objective_data(**self.judging)}
+
+
+@dataclass(frozen=True)
+class PlanOptions(QuestionOptions):
+    """k, m, and what they mean."""
+
+    k: int | None = None
+    m: int = 1
+    subject_to: tuple[Property, float] | None = None
+    """A property, and how likely it may be; None for no such limit, and for commands without the option."""
 
     def plan(self, cf: CounterfactualMDP, every_k: bool = False) -> Plan:
         """The best plan within them; with ``every_k`` κ is computed for every k, because the next question needs it."""
@@ -330,8 +346,7 @@ class PlanOptions:
 
         with progress() as say:
             say("planning", LIMITS)
-            about = self.judging | self.advising(cf.mdp)
-            question = cf.tether(rule=self.rule, influence=self.influence, **about)
+            question = cf.tether(**self.tethering, **self.judging, **self.advising(cf.mdp))
             if every_k:
                 question.thresholds()
             return question.plan(self.k, self.m, subject_to=self.subject_to)

@@ -14,21 +14,6 @@ import click
 if TYPE_CHECKING:
     from tether.explanation.verdicts import Nouns
 
-__all__ = [
-    "CONTINUED",
-    "DOING",
-    "DRAWING",
-    "LIMITS",
-    "READING",
-    "REPLAYING",
-    "EndedBySignal",
-    "call_things",
-    "note_continued",
-    "note_doing",
-    "signals_as_ctrl_c",
-    "spoken",
-]
-
 DOING = "tether.doing"
 """The key in the context of a command: what is being done, and what would need less memory."""
 

@@ -9,10 +9,7 @@ import click
 from tether._foundation.rounding import gain_of
 from tether.cli.helping import command
 from tether.cli.json_output import print_json
-from tether.cli.options import Episode, about_an_episode, as_json, with_influence, with_property
-from tether.cli.parsing import renamed_columns
-
-__all__ = ["evaluate"]
+from tether.cli.options import Episode, about_an_episode, as_json, with_influence, with_policy_columns, with_property
 
 
 @command(
@@ -27,8 +24,7 @@ depends on time, with a column probability it is random."""
 )
 @about_an_episode
 @click.option("--policy", required=True, metavar="FILE", help="A file; or optimal, observed, random.")
-@click.option("--policy-column", "policy_columns", multiple=True, callback=renamed_columns, metavar="OURS=YOURS",
-              help="A column of the policy's file that has another name.")  # fmt: skip
+@with_policy_columns
 @with_influence
 @with_property
 @as_json

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from tether.objects.plan_object import Plan
     from tether.plan.plan_record import PlanRecord
 
-__all__ = ["explain", "names_of", "print_explanation"]
-
 
 @command(
     epilog="""\b

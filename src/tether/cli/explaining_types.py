@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from tether.model.several_types import Types
     from tether.objects.types_object import TypedCounterfactual, TypedPlan
 
-__all__ = [
-    "about_types", "explain_types", "first_of", "opened_types", "path_about_types", "replayed_for_types",
-    "report_types", "shares_of", "sources_of",
-]  # fmt: skip
-
 
 def sources_of(_ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     """The models of types, from options written ``NAME=MODEL``."""

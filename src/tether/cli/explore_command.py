@@ -15,8 +15,6 @@ from tether.cli.options import Episode, about_an_episode_or_none, as_json
 if TYPE_CHECKING:
     from tether.explorer.offered import Audited, Offered, Opening
 
-__all__ = ["explore"]
-
 
 @command(
     epilog="""\b
@@ -112,7 +110,7 @@ def _of_types(episode: Episode, audit: str | None) -> Offered:
     """An episode of somebody whose type was never recorded; MODEL is a directory of types."""
     from tether.cli.described import title_of_path
     from tether.cli.explaining_types import first_of, opened_types, path_about_types
-    from tether.explorer.types_offered import OfTypes
+    from tether.explorer.offered import OfTypes
     from tether.io import open_path
     from tether.objects.counterfactual_object import counterfactual
 

@@ -19,8 +19,6 @@ from tether.cli.hints import hints
 from tether.errors import SHOWN, Problem, QueryError, TetherError
 from tether_start import is_shortage
 
-__all__ = ["COMMANDS", "main"]
-
 _SECTIONS: dict[str, dict[str, str | None]] = {
     "Answers": {
         "explain": "explain",

@@ -6,8 +6,6 @@ import functools
 
 import click
 
-__all__ = ["Grouped", "command"]
-
 _GROUPS = {
     "A type that was never recorded": ("types", "prior_of_types"),
     "How sure it is": ("certificate", "draws", "seed", "gamma", "practice", "folds", "holdout", "confidence"),

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 from tether.errors import Problem
 
-__all__ = ["hints"]
-
 _OPTIONS = {
     "terminal": "--terminal STATE",
     "time": "--time COLUMN --step SIZE",

@@ -12,8 +12,6 @@ import msgspec
 
 from tether._version import __version__
 
-__all__ = ["print_json"]
-
 
 def print_json(command: str, **answer: Any) -> None:
     """Print an answer to standard output: on one line, or indented in a terminal."""

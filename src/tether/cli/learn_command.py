@@ -15,8 +15,6 @@ from tether.cli.parsing import prior_of, renamed_columns
 if TYPE_CHECKING:
     from tether.model.learned import Learned
 
-__all__ = ["learn"]
-
 
 @command(
     epilog="""\b
@@ -60,17 +58,9 @@ def learn(
     log: str,
     out: str,
     prior: Any,
-    minimum: int,
-    support: Any,
-    rewards: Any,
-    empty_rewards: Any,
     end: str,
-    columns: dict[str, str],
-    time: str | None,
-    step: str | None,
-    skip_broken: bool,
     as_json: bool,
-    **written: Any,
+    **given: Any,
 ) -> None:
     """Learn a model from a log of episodes.
 
@@ -93,16 +83,8 @@ def learn(
         mdp = fit(
             file,
             prior,
-            minimum=minimum,
-            support=support,
-            rewards=rewards,
-            empty_rewards=empty_rewards,
             end=word_to_label(end),
-            columns=columns,
-            time=time,
-            step=step,
-            skip_broken=skip_broken,
-            **written,
+            **given,
         )
         say(f"writing {out}")
         write_model(mdp, out)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from tether.cli.described import Episode, ModelOptions, PlanOptions, who_acts
+from tether.cli.described import Episode, ModelOptions, PlanOptions, QuestionOptions, who_acts
 from tether.cli.doing import call_things
 from tether.cli.parsing import (
     also_named,
@@ -22,30 +22,7 @@ from tether.cli.parsing import (
     worth_of,
 )
 
-__all__ = [
-    "Episode",
-    "ModelOptions",
-    "PlanOptions",
-    "about_a_model",
-    "about_an_episode",
-    "about_an_episode_or_none",
-    "as_json",
-    "who_acts",
-    "with_certificate",
-    "with_draws",
-    "with_gamma",
-    "with_hiding",
-    "with_influence",
-    "with_k_and_m",
-    "with_limits",
-    "with_limits_and_risk",
-    "with_names",
-    "with_objective",
-    "with_property",
-    "with_rule",
-    "with_times",
-    "with_writing",
-]
+__all__ = ["Episode", "ModelOptions", "PlanOptions", "QuestionOptions", "who_acts"]  # passed on to the commands
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -58,37 +35,38 @@ with_certificate = click.option(
 )
 
 
-def with_gamma(command: F) -> F:
-    """``--gamma`` and ``--practice``: hidden causes of actions and outcomes."""
-    practice = click.option(
-        "--practice",
-        metavar="FILE",
-        help="How often each action is usually taken: a policy file, or random.  [default: as in the log of a learned "
-        "model, otherwise random]",
-    )
-    gamma = click.option(
+_GAMMA = [
+    click.option(
         "--gamma",
         type=click.FloatRange(min=1.0),
         default=1.0,
         metavar="TIMES",
         help="Allow for hidden causes that changed the odds of an action up to so many times.  [default: 1, none]",
-    )
-    return gamma(practice(command))
-
-
-def with_draws(command: F) -> F:
-    """``--draws`` and ``--seed``: how sure an answer of a learned model is."""
-    seed = click.option(
-        "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The seed of the draws."
-    )
-    draws = click.option(
+    ),
+    click.option(
+        "--practice",
+        metavar="FILE",
+        help="How often each action is usually taken: a policy file, or random.  [default: as in the log of a learned "
+        "model, otherwise random]",
+    ),
+]
+_DRAWS = [
+    click.option(
         "--draws",
         type=click.IntRange(min=0),
         help="For a learned model: how many of the models that its log leaves possible to draw, to say how sure "
         "the answer is; 0 for none.  [default: 100, fewer for a large model]",
-    )
-    return draws(seed(command))
-
+    ),
+    click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The seed of the draws."),
+]
+with_policy_columns = click.option(
+    "--policy-column",
+    "policy_columns",
+    multiple=True,
+    callback=renamed_columns,
+    metavar="OURS=YOURS",
+    help="A column of the policy's file that has another name.",
+)
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 
@@ -304,11 +282,15 @@ about_an_episode_or_none = _gathered(
 with_horizon = _with(_HORIZON)
 with_limits = _gathered([*_LIMITS, *_RULE, *_OBJECTIVE, *_ADVISABLE], PlanOptions, "limits")
 with_limits_and_risk = _gathered([*_LIMITS, *_RULE, *_OBJECTIVE, _SUBJECT_TO, *_ADVISABLE], PlanOptions, "limits")
-with_advisable = _with(_ADVISABLE)
+with_question = _gathered([*_RULE, *_OBJECTIVE, *_ADVISABLE], QuestionOptions, "question")
+with_rule_and_objective = _gathered([*_RULE, *_OBJECTIVE], QuestionOptions, "question")
+with_rule_and_property = _gathered([*_RULE, *_OBJECTIVE[:1]], QuestionOptions, "question")
+with_guarantee = _gathered([*_RULE[:1], *_OBJECTIVE, *_ADVISABLE], QuestionOptions, "question")
+with_k_and_m = _with(_LIMITS)
+with_gamma = _with(_GAMMA)
+with_draws = _with(_DRAWS)
 with_objective = _with(_OBJECTIVE)
 with_property = _with(_OBJECTIVE[:1])
-with_k_and_m = _with([*_LIMITS, _RULE[0]])
-with_rule = _with(_RULE)
 with_names = _with(_NAMED)
 with_hiding = _with(_HIDING)
 with_times = _with(_TIMES)

@@ -14,21 +14,6 @@ if TYPE_CHECKING:
     from tether.model.model_record import ModelRecord
     from tether.model.properties import Property
 
-__all__ = [
-    "STEPS",
-    "advising",
-    "also_named",
-    "also_smallest",
-    "influence_of",
-    "objective_of",
-    "prior_of",
-    "refuse_columns_alone",
-    "refuse_rewards",
-    "renamed_columns",
-    "subject_to_of",
-    "worth_of",
-]
-
 
 STEPS = "tether.steps"
 """Over how many steps an objective asks for a return, in ``ctx.meta``."""

@@ -14,8 +14,6 @@ import click
 
 from tether.errors import FileError, ModelError, PathError, QueryError
 
-__all__ = ["PIPE", "input_file", "read_from", "refuse_both", "written_to"]
-
 PIPE = "-"
 """The word that stands for standard input or standard output."""
 

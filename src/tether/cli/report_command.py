@@ -20,8 +20,6 @@ from tether.cli.options import (
     with_limits_and_risk,
 )
 
-__all__ = ["report"]
-
 
 @command(
     epilog="""\b

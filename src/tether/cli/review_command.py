@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tether.cli.helping import command
-from tether.cli.options import Episode, about_an_episode, as_json, with_objective
-from tether.cli.parsing import renamed_columns
+from tether.cli.options import Episode, about_an_episode, as_json, with_objective, with_policy_columns
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from tether.explanation.mistakes import Review, ReviewedStep
-
-__all__ = ["review"]
 
 _STANDARDS = ("best", "usual")
 
@@ -39,8 +36,7 @@ Examples:
     help="What decisions are judged against: best, usual (for a learned model, as often as in its log), random, or a "
     "file, as in tether evaluate.",
 )
-@click.option("--policy-column", "policy_columns", multiple=True, callback=renamed_columns, metavar="OURS=YOURS",
-              help="A column of the policy's file that has another name.")  # fmt: skip
+@with_policy_columns
 @with_objective
 @as_json
 def review(
@@ -97,49 +93,49 @@ def review(
     put(_legend(found), style="dim")
 
 
-def _table(found: Review, name: Callable[[Any], str]) -> Table:
+def _table(review: Review, name: Callable[[Any], str]) -> Table:
     from tether.cli.screen import decimals, plain_table
 
-    sure = ["likely"] if found.may_err else []
-    head = ["t", "done", _instead(found), "expected", "mistake", *sure, "luck"]
+    sure = ["likely"] if review.may_err else []
+    head = ["t", "done", _instead(review), "expected", "mistake", *sure, "luck"]
     table = plain_table(*head, right=[0, *range(3, len(head))])
-    steps = [step for step in found.steps if step.action is not None]
-    places = decimals(value for step in found.steps for value in (step.expected, step.mistake, step.luck))
+    steps = [step for step in review.steps if step.action is not None]
+    places = decimals(value for step in review.steps for value in (step.expected, step.mistake, step.luck))
     for step in steps:
-        table.add_row(str(step.t), *_cells(found, step, places, name))
-    if len(steps) < found.T:
-        first = next(step.t for step in found.steps if step.action is None)
-        last = found.T - 1
+        table.add_row(str(step.t), *_cells(review, step, places, name))
+    if len(steps) < review.T:
+        first = next(step.t for step in review.steps if step.action is None)
+        last = review.T - 1
         table.add_row(str(first) if first == last else f"{first}–{last}", "ended: nothing to decide")
     return table
 
 
-def _instead(found: Review) -> str:
-    return "better" if found.is_best else "the policy"
+def _instead(review: Review) -> str:
+    return "better" if review.is_best else "the policy"
 
 
-def _cells(found: Review, step: ReviewedStep, places: int, name: Callable[[Any], str]) -> list[str]:
+def _cells(review: Review, step: ReviewedStep, places: int, name: Callable[[Any], str]) -> list[str]:
     from tether.cli.screen import signed
     from tether.explanation.reviewing import likelihood
 
     better = name(step.best) if step.best != step.action else ""
     cost = f"{step.mistake:,.{places}f}" if step.mistake else "0"
-    sure = [likelihood(step) if step.mistake else ""] if found.may_err else []
+    sure = [likelihood(step) if step.mistake else ""] if review.may_err else []
     return [name(step.action), better, f"{step.expected:,.{places}f}", cost, *sure, signed(step.luck, places)]
 
 
-def _legend(found: Review) -> str:
+def _legend(review: Review) -> str:
     from tether._foundation.words import percent
     from tether.evaluation.review import SURE
 
-    value = "the return" if found.objective is None else f"the chance that {found.objective.in_words}"
+    value = "the return" if review.objective is None else f"the chance that {review.objective.in_words}"
     mistake = "what the decision cost"
-    if not found.is_best:
+    if not review.is_best:
         mistake += ", compared with the policy; negative where it gained"
     sentences = [f"expected: {value} from here on, before the decision.", f"mistake: {mistake}."]
-    if found.may_err:
+    if review.may_err:
         sentences.append(f"likely: how likely it is that this is a mistake; it is called one from {percent(SURE)} on.")
     sentences.append("luck: what the outcome added.")
-    if found.mdp.discount < 1:
+    if review.mdp.discount < 1:
         sentences.append("Later steps count less, by the discount.")
     return " ".join(sentences)

@@ -10,16 +10,13 @@ from tether.cli.doing import LIMITS
 from tether.cli.helping import command
 from tether.cli.options import (
     Episode,
+    QuestionOptions,
     about_an_episode,
     as_json,
-    with_advisable,
     with_gamma,
+    with_guarantee,
     with_k_and_m,
-    with_objective,
 )
-from tether.cli.parsing import advising
-
-__all__ = ["robust"]
 
 
 @command(
@@ -41,8 +38,7 @@ Examples:
 )
 @with_k_and_m
 @about_an_episode
-@with_objective
-@with_advisable
+@with_guarantee
 @click.option(
     "--assume",
     type=click.Choice(["nothing", "stability", "published-stability", "published-monotonicity"]),
@@ -67,18 +63,13 @@ def robust(
     episode: Episode,
     k: int | None,
     m: int,
-    rule: Any,
+    question: QuestionOptions,
     assume: Any,
     confidence: float | None,
     gamma: float,
     practice: str | None,
     export: str | None,
     features: str | None,
-    objective: Any,
-    minimise: bool,
-    only: tuple[str, ...],
-    never: tuple[str, ...],
-    cost: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Find the plan with the best guaranteed return.
@@ -97,11 +88,11 @@ def robust(
     from tether.model.properties import value_name
     from tether.objects.robust_object import robust as guarantee
 
-    if export is not None and (only or never or cost):
+    if export is not None and (question.only or question.never or question.cost):
         raise click.UsageError(
             "--export writes a model in which every change may be advised: leave out --only, --never, --cost."
         )
-    if export is not None and minimise:
+    if export is not None and question.minimise:
         raise click.UsageError("--export writes a model for the largest guaranteed value: leave out --minimise.")
     _ = episode.path_source  # that it is missing is said before a large model is read
     mdp = episode.open()
@@ -110,11 +101,11 @@ def robust(
         say("planning for the worst causal model", LIMITS)
         usual = None if practice is None else open_policy(practice, mdp)
         sure = guarantee(mdp, path, assume, confidence, gamma=gamma, practice=usual, **episode.beyond(mdp))
-        about = advising(mdp, only, never, cost)
-        plan = sure.plan(k, m, rule=rule, objective=objective, minimise=minimise, **about)
+        plan = sure.plan(k, m, rule=question.rule, **question.judging, **question.advising(mdp))
+        written = None
         if export is not None:
             say(f"writing {export}")
-        written = None if export is None else sure.write(export, plan.k, plan.m, rule=rule, objective=objective)
+            written = sure.write(export, plan.k, plan.m, rule=question.rule, objective=question.objective)
         explanation = plan.explain(None if features is None else parts(names_of(features), path.states[0]))
         say("computing larger k and m", LIMITS)
         _ = explanation.beyond
@@ -126,7 +117,7 @@ def robust(
     print_explanation(explanation, episode, suggested=k is None)
     if written is not None:
         plus = f" plus {number(written.shift)}" if written.shift else ""
-        value = value_name(objective)
+        value = value_name(question.objective)
         what = f"{counted(written.states, 'state')}, {counted(written.choices, 'choice')}"
         how = ", if Storm resolves the uncertainty robustly" if written.format == "drn" else ""
         put("", f"Written to {written.file}: {what}. {written.question} is the guaranteed {value}{plus}{how}.")

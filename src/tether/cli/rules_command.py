@@ -19,8 +19,6 @@ from tether.cli.parsing import renamed_columns
 if TYPE_CHECKING:
     from tether.objects.rules_object import Rules
 
-__all__ = ["compare", "evaluate_rule", "rules"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _LOG_COLUMN = click.option(

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from tether.evaluation.trajectories import Trajectories
     from tether.objects.plan_object import Plan
 
-__all__ = ["sample"]
-
 _SHOWN = 5
 
 

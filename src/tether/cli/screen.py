@@ -21,8 +21,6 @@ from tether.cli.doing import note_doing, spoken
 if TYPE_CHECKING:
     from tether.explanation.verdicts import Verdict
 
-__all__ = ["COMPILING", "decimals", "plain_table", "progress", "put", "signed", "under_headings", "wrapped"]
-
 _GLUE = "\ue000"
 """Stands for a space at which a line must not be broken."""
 

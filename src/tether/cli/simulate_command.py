@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from tether.observation.path import Path as Observed
 
-__all__ = ["simulate"]
-
 _SHOWN = 3
 
 

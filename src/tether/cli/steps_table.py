@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from tether.model.properties import Property
     from tether.observation.path import Path
 
-__all__ = ["legend", "path_table", "steps_table"]
-
 _OF_INFLUENCE = (
     "strength: the part of the probability that the observation moves. known ground: what happened tells how "
     "chance would have fallen there; k counts it."

@@ -5,17 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
+from tether._foundation.arrays import Floats
 from tether.cli.doing import LIMITS
 from tether.cli.helping import command
 from tether.cli.json_output import print_json
-from tether.cli.options import Episode, about_an_episode, as_json, with_advisable, with_objective, with_rule
-from tether.cli.parsing import advising
+from tether.cli.options import Episode, QuestionOptions, about_an_episode, as_json, with_question
+from tether.cli.screen import decimals, plain_table, progress, put
 
 if TYPE_CHECKING:
     from tether.plan.sweep import Sweep
-
-__all__ = ["choose_k", "sweep"]
 
 
 def _numbers(_ctx: click.Context, param: click.Parameter, value: str | None) -> list[int] | None:
@@ -40,21 +43,13 @@ Examples:
 @about_an_episode
 @click.option("-k", "ks", callback=_numbers, metavar="NUMBERS", help="Which k: 2,3,7-8.  [default: 1-(T+1)]")
 @click.option("-m", "ms", callback=_numbers, metavar="NUMBERS", help="Which m: 0-3.  [default: 0-T]")
-@with_rule
-@with_objective
-@with_advisable
+@with_question
 @as_json
 def sweep(
     episode: Episode,
     ks: list[int] | None,
     ms: list[int] | None,
-    rule: Any,
-    influence: Any,
-    objective: Any,
-    minimise: bool,
-    only: tuple[str, ...],
-    never: tuple[str, ...],
-    cost: tuple[str, ...],
+    question: QuestionOptions,
     as_json: bool,
 ) -> None:
     """Show the best value for every k and m, as a table.
@@ -62,15 +57,12 @@ def sweep(
     The tether gets longer down the table, and more actions may change to the right. The value never gets worse in
     either direction. Neighbouring k with the same values share a row, and neighbouring m share a column.
     """
-    from tether.cli.screen import progress
-    from tether.explanation.answer_data import objective_data
     from tether.plan.limits import enough_k
 
     cf = episode.replay()
     with progress() as say:
         say("planning for every k and m", LIMITS)
-        about = advising(cf.mdp, only, never, cost) | {"objective": objective, "minimise": minimise}
-        table = cf.sweep(rule=rule, influence=influence, ks=ks, ms=ms, **about)
+        table = cf.sweep(ks=ks, ms=ms, **question.tethering, **question.judging, **question.advising(cf.mdp))
     if not as_json:
         _print(table, episode)
         return
@@ -78,9 +70,7 @@ def sweep(
         "sweep",
         **episode.named,
         T=cf.T,
-        rule=table.rule,
-        influence=str(table.influence),
-        **objective_data(objective, minimise),
+        **question.in_json,
         discount=cf.mdp.discount,
         ks=table.ks,
         ms=table.ms,
@@ -93,8 +83,6 @@ def sweep(
 
 def _print(table: Sweep, episode: Episode) -> None:
     from tether._foundation.words import number
-    from tether.cli.heat_table import heat_tables
-    from tether.cli.screen import put
     from tether.explanation.terms import sweep_notes
 
     which = f"{'smallest' if table.minimise else 'best'} expected return"
@@ -119,9 +107,7 @@ Examples:
 @click.option("--at-most", type=float, help="With --minimise: the value to get down to.")
 @click.option("--about-at-least", type=float, metavar="SHARE",
               help="Only plans of which this share, 0 to 1, is about the episode; alone: the best.")  # fmt: skip
-@with_rule
-@with_objective
-@with_advisable
+@with_question
 @as_json
 def choose_k(
     episode: Episode,
@@ -129,13 +115,7 @@ def choose_k(
     at_least: float | None,
     at_most: float | None,
     about_at_least: float | None,
-    rule: Any,
-    influence: Any,
-    objective: Any,
-    minimise: bool,
-    only: tuple[str, ...],
-    never: tuple[str, ...],
-    cost: tuple[str, ...],
+    question: QuestionOptions,
     as_json: bool,
 ) -> int:
     """Find the shortest tether that reaches a value.
@@ -143,29 +123,23 @@ def choose_k(
     The exit code is 1 if none does, not even k = T + 1 (no tether).
     """
     from tether._foundation.words import counted, number
-    from tether.cli.screen import progress, put
-    from tether.explanation.answer_data import objective_data
 
-    wanted = at_most if minimise else at_least
+    wanted = at_most if question.minimise else at_least
     if (wanted is None and about_at_least is None) or (at_least is not None and at_most is not None):
-        needed = "--at-most, with --minimise" if minimise else "--at-least"
+        needed = "--at-most, with --minimise" if question.minimise else "--at-least"
         raise click.UsageError(f"give the value to reach with {needed}, and nothing else.")
     cf = episode.replay()
     with progress() as say:
         say("planning for every k", LIMITS)
-        about: dict[str, Any] = advising(cf.mdp, only, never, cost)
-        about |= {"objective": objective, "minimise": minimise}
-        question = cf.tether(rule=rule, influence=influence, **about)
-        k = question.choose_k(m, at_least, at_most=at_most, about_at_least=about_at_least)
+        tied = cf.tether(**question.tethering, **question.judging, **question.advising(cf.mdp))
+        k = tied.choose_k(m, at_least, at_most=at_most, about_at_least=about_at_least)
     if as_json:
         print_json(
             "choose-k",
             **episode.named,
             T=cf.T,
             m=m,
-            rule=rule,
-            influence=str(influence),
-            **objective_data(objective, minimise),
+            **question.in_json,
             discount=cf.mdp.discount,
             at_least=at_least,
             at_most=at_most,
@@ -183,3 +157,59 @@ def choose_k(
         off = " (no tether)" if k > cf.T else ""
         put(f"k = {k}{off} is the smallest that reaches {number(wanted)} with {counted(m, 'change')}.")
     return 1 if k is None else 0
+
+
+# ---- The k × m table -----------------------------------------------------------------------------------------------
+# Shaded if the terminal has colours, readable without them, in several parts if it is too wide.
+
+
+_LOW, _HIGH = np.array([240, 246, 251]), np.array([127, 184, 217])
+
+
+def heat_tables(table: Sweep) -> list[Table | str]:
+    """The table; equal neighbouring rows or columns become one. If it is too wide, it comes in parts."""
+    rows, columns = _runs(table.values), _runs(table.values.T)
+    places = decimals(table.values.reshape(-1).tolist())
+    coloured = Console().color_system in ("256", "truecolor")  # with fewer colours, text and background may be the same
+    shares = _shares(table.gains) if coloured else np.full(table.values.shape, np.nan)
+    heads = [_range(table.ms[columns[j] : columns[j + 1]]) for j in range(len(columns) - 1)]
+    cells = [[_cell(table.values[i, j], shares[i, j], places) for j in columns[:-1]] for i in rows[:-1]]
+    width = 2 + max(*(len(head) for head in heads), *(cell.cell_len for row in cells for cell in row))
+    side = [_range(table.ks[rows[i] : rows[i + 1]]) for i in range(len(rows) - 1)]
+    per_block = max(1, (Console().width - max(len(name) for name in [*side, "k \\ m"]) - 2) // width)
+    made: list[Table | str] = []
+    for first in range(0, len(heads), per_block):
+        last = min(first + per_block, len(heads))
+        block = plain_table("k \\ m", *heads[first:last], right=range(last - first + 1))
+        for name, row in zip(side, cells, strict=True):
+            block.add_row(Text(name, style="bold"), *row[first:last])
+        made += [block] if not made else ["", block]
+    return made
+
+
+def _runs(values: Any) -> list[int]:
+    """Where a row begins that differs from the one before; and the end."""
+    new = [0, *(i for i in range(1, len(values)) if not np.array_equal(values[i], values[i - 1]))]
+    return [*new, len(values)]
+
+
+def _range(numbers: Any) -> str:
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}–{numbers[-1]}"
+
+
+def _shares(gains: Floats) -> Floats:
+    """How strongly each cell is shaded, from 0 for the worst to 1 for the best; NaN for no shade."""
+    finite = gains[np.isfinite(gains)]
+    low, high = finite.min(initial=np.inf), finite.max(initial=-np.inf)
+    shares: Floats = (gains - low) / (high - low) if high > low else np.full(gains.shape, np.nan)
+    return shares
+
+
+def _cell(value: float, share: float, places: int) -> Text:
+    if not np.isfinite(value):
+        return Text("–")
+    text = Text(f"{value:,.{places}f}")
+    if np.isfinite(share):
+        red, green, blue = (_LOW + share * (_HIGH - _LOW)).astype(int)
+        text.stylize(f"rgb(0,0,0) on rgb({red},{green},{blue})")
+    return text

@@ -9,9 +9,7 @@ import click
 from tether.cli.doing import spoken
 from tether.cli.helping import command
 from tether.cli.json_output import print_json
-from tether.cli.options import Episode, about_an_episode, as_json, with_property, with_rule
-
-__all__ = ["what_if"]
+from tether.cli.options import Episode, QuestionOptions, about_an_episode, as_json, with_rule_and_property
 
 
 @command(
@@ -30,16 +28,13 @@ Examples:
     help="Another action at a step; with --time, at the log's own hour. May be repeated.",
 )
 @click.option("--best-from", type=click.IntRange(min=0), help="From this step on the best actions, without a tether.")
-@with_rule
-@with_property
+@with_rule_and_property
 @as_json
 def what_if(
     episode: Episode,
     at: tuple[str, ...],
     best_from: int | None,
-    rule: Any,
-    influence: Any,
-    objective: Any,
+    question: QuestionOptions,
     as_json: bool,
 ) -> None:
     """What would have followed from other actions, exactly?
@@ -52,22 +47,19 @@ def what_if(
     from tether.cli.screen import put
     from tether.cli.steps_table import legend, steps_table
     from tether.explanation.about_episode import left_to_chance
-    from tether.explanation.answer_data import objective_data
 
     cf, hours = episode.replay(), episode.hours()
     chosen = dict(_chosen(words, cf, hours) for words in at)
     if not chosen and best_from is None:
         raise click.UsageError("What is to be different? --at STEP=ACTION, or --best-from STEP.")
-    asked = cf.what_if(chosen, best_from, rule=rule, influence=influence, objective=objective)
+    asked = cf.what_if(chosen, best_from, **question.tethering, objective=question.objective)
     if as_json:
         print_json(
             "what-if",
             **episode.named,
             at=[{"t": t, "action": action} for t, action in sorted(chosen.items())],
             best_from=best_from,
-            rule=rule,
-            influence=str(influence),
-            **objective_data(objective),
+            **question.in_json,
             value=asked.value,
             observed_value=asked.observed_value,
             gain=asked.gain,
@@ -85,10 +77,10 @@ def what_if(
     put(*asked.sentences(episode.name))
     if asked.certificate is not None:
         put(asked.certificate.sentence)
-    luck = left_to_chance(cf if objective is None else asked.policy.world, asked.outlook.chain)
+    luck = left_to_chance(cf if question.objective is None else asked.policy.world, asked.outlook.chain)
     noun = "t" if noun == "step" else noun
     put("", steps_table(asked.steps, "what if", luck, episode.name, noun, hours))
-    put(legend(asked.steps, objective, luck), style="dim")
+    put(legend(asked.steps, question.objective, luck), style="dim")
 
 
 def _chosen(words: str, cf: Any, hours: list[float] | None) -> tuple[int, Any]:

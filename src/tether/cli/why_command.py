@@ -8,9 +8,7 @@ import click
 
 from tether.cli.helping import command
 from tether.cli.json_output import print_json
-from tether.cli.options import Episode, about_an_episode, as_json, with_objective, with_rule
-
-__all__ = ["why"]
+from tether.cli.options import Episode, QuestionOptions, about_an_episode, as_json, with_rule_and_objective
 
 _PAIR = ("t", "state", "action")
 
@@ -33,8 +31,7 @@ Examples:
     default=0,
     help="Steps off known ground just before; for --rule assured.",
 )
-@with_rule
-@with_objective
+@with_rule_and_objective
 @as_json
 def why(
     episode: Episode,
@@ -43,10 +40,7 @@ def why(
     state: str | None,
     action: str | None,
     uninfluenced: int,
-    rule: Any,
-    influence: Any,
-    objective: Any,
-    minimise: bool,
+    question: QuestionOptions,
     as_json: bool,
 ) -> None:
     """Say why an action is allowed for k, or is not.
@@ -55,14 +49,13 @@ def why(
     """
     from tether._foundation.words import shown
     from tether.cli.screen import plain_table, put
-    from tether.explanation.answer_data import as_data, objective_data
+    from tether.explanation.answer_data import as_data
     from tether.io.names_as_text import find_name
 
     cf = episode.replay()
     where = None if state is None else find_name(cf.mdp.states, state, "state")
     pair = where, None if action is None else find_name(cf.mdp.actions, action, "action")
-    about: dict[str, Any] = {"rule": rule, "influence": influence, "objective": objective, "minimise": minimise}
-    found = cf.why(t, *pair, k=k, uninfluenced=uninfluenced, **about)
+    found: Any = cf.why(t, *pair, k=k, uninfluenced=uninfluenced, **(question.tethering | question.judging))
     answers = found if isinstance(found, tuple) else (found,)
     where, k = answers[0].state, answers[0].k
     if as_json:
@@ -72,9 +65,7 @@ def why(
             t=t,
             state=where,
             k=k,
-            rule=rule,
-            influence=str(influence),
-            **objective_data(objective, minimise),
+            **question.in_json,
             answers=[
                 as_data(one) | {"path": [dict(zip(_PAIR, pair, strict=True)) for pair in one.path]} for one in answers
             ],

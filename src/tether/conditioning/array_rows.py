@@ -18,8 +18,6 @@ from tether.model.form import TOLERANCE, Form, Rewards, Rounding
 from tether.model.model_record import ModelRecord
 from tether.model.names import make_names
 
-__all__ = ["counterfactual_row"]
-
 
 def counterfactual_row(
     p: npt.ArrayLike,

@@ -14,8 +14,6 @@ from tether.conditioning.on_demand import RowsOnDemand, stretches
 from tether.core.batch import NO_EDITS, NO_RUNS, Edits, Layer, Nodes, Reached, Steps, starts
 from tether.model.form import Form, pair_states
 
-__all__ = ["ended_of", "layers_of", "steps_of"]
-
 
 def steps_of(graph: Graph) -> Steps:
     """The observed steps, once for each copy of the model."""

@@ -17,8 +17,6 @@ from tether.conditioning.mechanism import Candidates, NoisePosterior
 from tether.model.form import Form, pair_states
 from tether.model.product import Memory
 
-__all__ = ["carried_posterior", "carried_step", "step_within"]
-
 
 def step_within(memory: Memory, t: int, pair: int, outcome: int) -> ObservedStep:
     """A step that was observed in the product, in the model itself."""

@@ -13,8 +13,6 @@ from tether.conditioning.mechanism import Candidates
 from tether.core.batch import GUMBEL_MAX, INDEPENDENT
 from tether.model.form import Form, model_of
 
-__all__ = ["ClosedForm"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClosedForm:

@@ -41,8 +41,6 @@ from tether.observation.ends import settled
 from tether.observation.indices import observe_indices, path_of
 from tether.observation.path import Observation, Path, observe, time_index
 
-__all__ = ["CounterfactualRecord", "cached_with", "check_not_stuck", "conditioned_graph", "with_mechanism"]
-
 _Made = TypeVar("_Made")
 _Kind = TypeVar("_Kind", bound="CounterfactualRecord")
 

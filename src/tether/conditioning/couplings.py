@@ -28,8 +28,6 @@ from tether.core.batch import COMONOTONE, INDEPENDENT, MAXIMAL
 from tether.errors import QueryError
 from tether.model.model_record import ModelRecord
 
-__all__ = ["Comonotone", "Independent", "Maximal"]
-
 
 @dataclass(frozen=True, slots=True)
 class Independent(ExactMechanism):

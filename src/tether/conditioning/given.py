@@ -13,8 +13,6 @@ from tether.conditioning.edited_rows import ObservedStep, Rows, nominal_start, s
 from tether.conditioning.mechanism import Candidates, ExactMechanism, Mechanism, NoisePosterior
 from tether.model.form import Form
 
-__all__ = ["GivenRows", "SomeRow"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GivenRows(ExactMechanism):

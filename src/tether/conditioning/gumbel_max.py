@@ -10,8 +10,6 @@ from tether.conditioning.edited_rows import ObservedStep
 from tether.conditioning.mechanism import ExactMechanism, NoisePosterior
 from tether.core.batch import GUMBEL_MAX
 
-__all__ = ["GumbelMax"]
-
 
 @dataclass(frozen=True, slots=True)
 class GumbelMax(ExactMechanism):

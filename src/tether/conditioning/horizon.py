@@ -29,8 +29,6 @@ from tether.model.practice import learned_counts
 from tether.observation.changes import absorbing
 from tether.observation.path import Observation, Path
 
-__all__ = ["Ends", "Horizon", "Rest", "ended_early", "make_horizon", "up_to_its_end"]
-
 
 @dataclass(frozen=True, slots=True)
 class Horizon:

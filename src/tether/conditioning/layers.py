@@ -28,21 +28,6 @@ from tether.model.form import Form, model_of, pair_states
 from tether.model.model_record import ModelRecord
 from tether.observation.path import Observation
 
-__all__ = [
-    "Candidates",
-    "Ended",
-    "Graph",
-    "Layer",
-    "Walk",
-    "everywhere",
-    "expand",
-    "make_layer",
-    "nominal_rollout",
-    "reached_states",
-    "replay",
-    "walking",
-]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layer:

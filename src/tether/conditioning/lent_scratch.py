@@ -18,8 +18,6 @@ from tether._foundation.arrays import Ints
 from tether._kernels.scratch import scratch_array
 from tether.model.form import Form
 
-__all__ = ["Scratch", "borrowed"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scratch:

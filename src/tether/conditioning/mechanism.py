@@ -24,8 +24,6 @@ from tether._foundation.arrays import Floats, Ints
 from tether.conditioning.edited_rows import ObservedStep, Rows
 from tether.model.form import Form
 
-__all__ = ["Candidates", "ExactMechanism", "Mechanism", "NoisePosterior"]
-
 
 class Candidates(Protocol):
     """The pairs of the states that can be reached at one step; `NoisePosterior.changes` picks among them."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from tether.core.batch import Model
     from tether.core.rows import Asked, Edited, Editor
 
-__all__ = ["editor_of"]
-
 
 def editor_of(mechanism: Mechanism, mdp: ModelRecord, probability: Floats | None = None) -> Editor:
     """The rows of a mechanism in a model; or in copies of it side by side, with one row of ``probability`` each."""

@@ -20,8 +20,6 @@ from tether.model.form import TOLERANCE, Form, pair_states
 from tether.model.model_record import ModelRecord
 from tether.model.names import name_list
 
-__all__ = ["EXACT", "KINDS", "infer", "make_mechanism"]
-
 _BUILT_IN: dict[str, tuple[type[Any], tuple[str, ...]]] = {
     GumbelMax.name: (GumbelMax, ()),
     SampledGumbelMax.name: (SampledGumbelMax, ("samples", "rng", "method")),

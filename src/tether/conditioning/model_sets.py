@@ -52,25 +52,6 @@ if TYPE_CHECKING:
     from tether._kernels.sets import Observed
     from tether.core.robust import Models
 
-__all__ = [
-    "EVERY_MODEL",
-    "IF_EQUAL",
-    "IF_IMPOSSIBLE",
-    "IN_SHORT",
-    "IN_WORDS",
-    "Assumption",
-    "Confounding",
-    "ModelSet",
-    "check_gamma",
-    "confounded_weights",
-    "has_copies",
-    "hidden_causes_in_words",
-    "is_practice_assumed",
-    "left_with_hidden_causes",
-    "model_set",
-    "worth_elsewhere",
-]
-
 Assumption = Literal["nothing", "stability", "published-stability", "published-monotonicity"]
 
 UNRELATED_LUCK = "in which the luck of one step says nothing about the luck of another"

@@ -17,8 +17,6 @@ from tether.conditioning.edited_rows import EditedRows, Rows, nominal_start
 from tether.conditioning.mechanism import NoisePosterior
 from tether.model.form import Form
 
-__all__ = ["ENTRY", "KEPT", "PART", "RowsOnDemand", "stretches"]
-
 KEPT = 256 << 20
 """How many bytes of edited rows a counterfactual MDP keeps, over all its steps."""
 

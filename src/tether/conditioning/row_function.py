@@ -14,8 +14,6 @@ from tether.conditioning.mechanism import Candidates, ExactMechanism, NoisePoste
 from tether.errors import Problem, QueryError
 from tether.model.form import Form
 
-__all__ = ["RowMechanism"]
-
 RowOf = Callable[[Floats, int, Floats], Any]
 """f(p, observed, q): the counterfactual row, given the observed row p, its outcome and the row q in question."""
 

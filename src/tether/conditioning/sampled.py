@@ -15,8 +15,6 @@ from tether.conditioning.mechanism import Candidates, NoisePosterior
 from tether.errors import Problem, QueryError
 from tether.model.form import Form
 
-__all__ = ["SampledGumbelMax"]
-
 Method = Literal["top-down", "rejection"]
 
 _MOST_DRAWS = 1e8

@@ -23,8 +23,6 @@ from tether.core.follow import Decided
 from tether.core.plan import find_pair, is_absorbing
 from tether.core.slots import enter, slots_for, successor
 
-__all__ = ["Measured", "Strengths", "about_episode", "measure", "since_change", "strengths"]
-
 
 class Strengths(NamedTuple):
     """What is taken at one time: the episode, its probability, its strength; and whether something was changed."""

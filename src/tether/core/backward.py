@@ -13,8 +13,6 @@ from tether._kernels.scratch import scratch_array
 from tether.core.batch import NO_EDITS, NO_RUNS, Layer, Model, Nodes, Reached, Steps
 from tether.core.plan import ROUNDING, Goal, Limits, Numbers, OnPath, plan_layer
 
-__all__ = ["Choices", "Problem", "Solved", "UncertainError", "solve"]
-
 RewardsOf = Callable[[int, Layer, Any], tuple[Floats, Floats]]
 """Expected rewards at time t for a part of a layer, with its edits by number: of the pairs of the model, at least those
 of its nodes, and of its edited pairs."""

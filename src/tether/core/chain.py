@@ -16,8 +16,6 @@ import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints, summed
 
-__all__ = ["Chain", "Decide", "Link", "Taken", "Visits"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Visits:

@@ -13,8 +13,6 @@ from tether.core.batch import Edits, Layer, Model, Nodes, Steps
 from tether.core.plan import find_pair, is_absorbing
 from tether.core.slots import enter, slots_for, successor
 
-__all__ = ["changes_left"]
-
 
 def changes_left(model: Model, steps: Steps, layers: list[Layer], m: int) -> list[Ints]:
     """For each layer, the most of m changes that can be left at each node; -1 where no plan with m changes gets."""

@@ -11,8 +11,6 @@ from tether._kernels.jit import kernel
 from tether.core.batch import NO_EDITS, NO_RUNS, Edits, Layer, Model, Nodes, Steps, starts
 from tether.core.rows import Rows, Touched
 
-__all__ = ["Conditioned", "condition", "make_nodes"]
-
 
 class Conditioned(NamedTuple):
     """The layers t = 0 … T of a batch; and the nodes that have no action although their episode goes on.

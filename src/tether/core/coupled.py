@@ -17,8 +17,6 @@ from tether._kernels.order import sort_by
 from tether.core.batch import COMONOTONE, GUMBEL_MAX, MAXIMAL, Model
 from tether.core.gumbel import Seen, gumbel_rows
 
-__all__ = ["rows_given"]
-
 
 def rows_given(
     model: Model, seen: Seen, which: Ints, outcome: Ints, pairs: Ints, kind: int = GUMBEL_MAX,

@@ -30,17 +30,6 @@ from tether.core.batch import Layer, Model, Steps, StuckError, starts
 from tether.core.follow import Decided
 from tether.core.plan import is_change
 
-__all__ = [
-    "LARGEST",
-    "Hidden",
-    "Taken",
-    "Worth",
-    "taken_by_plans",
-    "taken_by_policy",
-    "undoing_strengths",
-    "worst_values",
-]
-
 _ALL = -1
 """In place of the first option of a node: all its actions are, and the worst counts."""
 

@@ -23,30 +23,6 @@ from tether.core.batch import NO_EDITS, Edits, Layer, Model, Nodes, Replaced, st
 from tether.core.chain import Chain, Decide, Link, Taken, Visits
 from tether.core.plan import find_pair, is_change
 
-__all__ = [
-    "Decided",
-    "Occupied",
-    "RewardsAt",
-    "Through",
-    "by_choices",
-    "by_episode",
-    "by_episode_pairs",
-    "by_policy",
-    "entries",
-    "expected_returns",
-    "follow",
-    "goes_on",
-    "known_choices",
-    "links",
-    "onward",
-    "reach",
-    "take_pairs",
-    "transferred",
-    "walk",
-    "where_known",
-]
-
-
 RowsOf = Callable[[int, Taken], Replaced | None]
 """The rows of what is taken at a time; None if all are those of the model."""
 

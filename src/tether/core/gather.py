@@ -20,8 +20,6 @@ from tether._kernels.scratch import scratch_array
 from tether.core.batch import Edits, Layer, Model, Nodes
 from tether.core.slots import enter, slots_for, successor
 
-__all__ = ["FAR", "gather", "spread"]
-
 FAR = 1 << 14
 """More than any horizon: it stands for ∞ in arrays of small integers."""
 

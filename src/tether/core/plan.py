@@ -25,8 +25,6 @@ from tether._kernels.parallel import CHUNKS, use_cores
 from tether.core.batch import Edits, Layer, Model, Nodes
 from tether.core.slots import enter, slots_for, successor
 
-__all__ = ["ROUNDING", "Goal", "Limits", "Numbers", "OnPath", "find_pair", "is_absorbing", "is_change", "plan_layer"]
-
 ROUNDING = 8 * 2.0**-52
 """Values are tied if they differ by less than this times their size."""
 

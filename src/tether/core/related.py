@@ -17,8 +17,6 @@ from tether._foundation.arrays import Floats
 from tether.core.chain import Link
 from tether.core.risk import MOST, WORK, grid_width, merged, onward, push
 
-__all__ = ["lowest_mean"]
-
 
 def lowest_mean(links: list[Link], final: Floats, discount: float, rounding: float) -> float:
     """The mean of the lowest returns, of mass 1, over all that starts with mass 1 in the first node.

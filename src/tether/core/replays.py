@@ -23,24 +23,6 @@ from tether._kernels.order import sort_by
 from tether.core.batch import Model, starts
 from tether.core.gumbel import SUMS, row_of_pair
 
-__all__ = [
-    "EMPTY",
-    "Layers",
-    "Practice",
-    "Replayed",
-    "Rows",
-    "Suffixes",
-    "Worth",
-    "at_end",
-    "find_node",
-    "is_over",
-    "know",
-    "replay",
-    "rows_for",
-    "take",
-    "weigh",
-]
-
 MOST_NODES = 1 << 10
 """How many (state, return) one time may have before returns are rounded."""
 

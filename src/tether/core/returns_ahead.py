@@ -27,8 +27,6 @@ from tether.core.replays import (
     weigh,
 )
 
-__all__ = ["ROOM", "chances_ahead"]
-
 ROOM = 1 << 11
 """How many (state, return) one time may have before the least likely are left out."""
 

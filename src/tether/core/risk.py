@@ -18,8 +18,6 @@ from tether._foundation.arrays import Flags, Floats, Ints
 from tether._kernels.jit import kernel
 from tether.core.chain import Link
 
-__all__ = ["MOST", "WORK", "Replays", "chances", "grid_width", "merged", "onward", "push"]
-
 MOST = 2_000_000
 """How many times a return so far may be handed on by a link before the returns of an episode are rounded."""
 

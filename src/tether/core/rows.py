@@ -22,8 +22,6 @@ from tether.core.batch import GUMBEL_MAX, INDEPENDENT, Edits, Model, Nodes, Step
 from tether.core.coupled import rows_given
 from tether.core.gumbel import Seen
 
-__all__ = ["Asked", "ClosedForms", "Edited", "Editor", "RowStore", "Rows", "Touched", "distances", "meeting_pairs"]
-
 LIMIT = 256 << 20
 """How many bytes of rows a store keeps from batch to batch."""
 

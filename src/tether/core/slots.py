@@ -16,8 +16,6 @@ from tether._kernels.jit import kernel
 from tether._kernels.scratch import scratch_array
 from tether.core.batch import Nodes
 
-__all__ = ["enter", "slots_for", "successor"]
-
 
 def slots_for(after: Nodes, n_states: int) -> Ints:
     """A table for the nodes of the next layer; empty if a node is found by its state."""

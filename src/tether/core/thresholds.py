@@ -39,8 +39,6 @@ from tether.core.gather import FAR, gather
 from tether.core.plan import find_pair, is_absorbing, is_change
 from tether.core.slots import enter, slots_for, successor
 
-__all__ = ["Forbidden", "Kappa", "Rule", "own_thresholds", "thresholds", "with_runs"]
-
 _NONE = np.empty(0, np.int64)
 
 Forbidden = Callable[[int, Ints], Flags]

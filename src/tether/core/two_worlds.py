@@ -22,8 +22,6 @@ from tether._kernels.jit import kernel
 from tether.core.batch import Model
 from tether.core.replays import Practice
 
-__all__ = ["Split", "two_worlds"]
-
 MOST = 20_000_000
 """How much work is done at most: pairs of states times pairs of actions times entries of rows, over all steps."""
 

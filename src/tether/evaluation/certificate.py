@@ -50,16 +50,6 @@ if TYPE_CHECKING:
 
     from tether.conditioning.counterfactual_record import CounterfactualRecord
 
-__all__ = [
-    "MOST_NODES",
-    "VERDICTS",
-    "Certificate",
-    "Certified",
-    "certificate_of",
-    "verdict_number",
-    "why_uncertified",
-]
-
 Verdict = Literal[
     "holds", "holds if stable", "never worse", "never worse if stable", "could do harm", "seen too rarely"
 ]
@@ -428,8 +418,9 @@ def certificate_of(
     )
 
 
-def _certified(assume: Assumption, one: Range, observed: float, minimise: bool) -> Certified:
-    return Certified(assume, one.worst, one.best, gain_of(one.worst, observed, minimise), one.breakdown)
+def _certified(assume: Assumption, values: Range, observed: float, minimise: bool) -> Certified:
+    gain = gain_of(values.worst, observed, minimise)
+    return Certified(assume, values.worst, values.best, gain, values.breakdown)
 
 
 def why_uncertified(plan: PlanRecord) -> str:

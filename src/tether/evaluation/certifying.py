@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from tether.evaluation.typed_certificate import TypedCertificate
     from tether.model.properties import Property
 
-__all__ = ["certify"]
-
 
 @overload
 def certify(

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from tether.model.model_record import ModelRecord
     from tether.plan.plan_record import PlanRecord
 
-__all__ = ["Disagreement", "disagreement_of", "is_worse", "sides_of"]
-
 _CLOSE = 1e-6
 """Chances of ends that differ by less than this are the same."""
 

@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints, summed
-from tether._foundation.arrow import Tabular
+from tether._foundation.arrow import NameColumn, Tabular
 from tether._foundation.markup import html_table
 from tether._foundation.words import average, with_spread
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.conditioning.horizon import Rest
 from tether.core.chain import Chain, Decide, Visits
 from tether.errors import Problem, QueryError
-from tether.evaluation.course import Course
 from tether.evaluation.outcomes import outcome_probabilities
-from tether.evaluation.returns import Returns, returns_of
+from tether.evaluation.returns import Course, Returns, returns_of
 from tether.evaluation.tailoring import Tailoring, tailoring_of
 from tether.influence.one_step import Influence, influenced_pairs, make_influence
 from tether.model.model_record import ModelRecord
@@ -42,21 +41,6 @@ if TYPE_CHECKING:
     import pyarrow
 
     from tether.evaluation.return_distribution import ReturnDistribution
-
-__all__ = [
-    "Evaluation",
-    "chance_of_changes",
-    "evaluate_chain",
-    "evaluate_decider",
-    "evaluate_plan",
-    "evaluate_policy",
-    "feature_value",
-    "own_rest",
-    "policy_chain",
-    "policy_for",
-    "visit",
-    "whole_chain",
-]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -259,9 +243,16 @@ class Evaluation(Tabular):
         >>> tether.counterfactual(grid.mdp, grid.path).plan(k=6, m=4).evaluate().to_arrow().slice(0, 1).to_pylist()
         [{'t': 0, 'state': 0, 'probability': 1.0}]
         """
-        from tether.evaluation.evaluation_tables import evaluation_table
+        import pyarrow as pa
 
-        return evaluation_table(self)
+        states, chances = zip(*(self._by_state(t) for t in range(self.T + 1)), strict=True)
+        return pa.table(
+            {
+                "t": np.repeat(np.arange(self.T + 1), [here.size for here in states]),
+                "state": NameColumn(self.mdp.states).take(np.concatenate(states)),
+                "probability": np.concatenate(chances),
+            }
+        )
 
     def _by_state(self, t: int) -> tuple[Ints, Floats]:
         time_index(t, self.horizon)

@@ -29,8 +29,6 @@ from tether.plan.plan_record import PlanRecord
 from tether.plan.rewards import ExpectedRewards
 from tether.plan.robust_record import RobustPlanRecord
 
-__all__ = ["FixedSequence", "fixed_sequence"]
-
 CLOSE = 0.95
 """Another sequence comes close if it has this share of the gain of the best one."""
 

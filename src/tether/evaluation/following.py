@@ -39,8 +39,6 @@ from tether.plan.walks import or_rest
 if TYPE_CHECKING:
     from tether.core.robust import RowsTaken
 
-__all__ = ["Followed", "by_choices", "follow", "or_as_observed", "walk"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Followed:

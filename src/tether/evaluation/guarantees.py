@@ -14,8 +14,6 @@ from tether.model.properties import Property
 from tether.plan.plan_record import PlanRecord
 from tether.plan.robust_record import RobustPlanRecord
 
-__all__ = ["GuaranteesByK", "guarantees_by_k"]
-
 _REACH = 100_000
 """How many states over time can be in reach. For larger models, the other k are left out."""
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether._foundation.arrow import Tabular, name_array
+from tether._foundation.arrow import Tabular, table_of
 from tether._foundation.markup import Displayed, facts, html_table
 from tether._foundation.rounding import gain_of
 from tether.conditioning.model_sets import model_set
@@ -41,8 +41,6 @@ from tether.plan.walks import chain_value
 
 if TYPE_CHECKING:
     import pyarrow
-
-__all__ = ["AdvisedChange", "AdvisedChanges", "Hindsight", "advised_changes", "fair_plan", "hindsight_of"]
 
 _ROUNDING = 1e-11
 """Differences up to this share of the numbers that were added up are rounding."""
@@ -204,14 +202,10 @@ class AdvisedChanges(tuple[AdvisedChange, ...], Tabular):
         """One row per change, with the fields of `AdvisedChange` as columns."""
         import pyarrow as pa
 
-        columns: dict[str, Any] = {"t": pa.array([one.t for one in self], type=pa.int64())}
-        columns["state"] = name_array([one.state for one in self], self.mdp.states)
-        for name in ("instead_of", "action"):
-            columns[name] = name_array([getattr(one, name) for one in self], self.mdp.actions)
-        for name in ("probability", "advantage", "chance"):
-            columns[name] = pa.array([getattr(one, name) for one in self], type=pa.float64())
-        columns["better_at_the_time"] = pa.array([one.better_at_the_time for one in self], type=pa.bool_())
-        return pa.table(columns)
+        actions = self.mdp.actions
+        table = table_of(AdvisedChange, self, {"state": self.mdp.states, "instead_of": actions, "action": actions})
+        better = pa.array([change.better_at_the_time for change in self], type=pa.bool_())
+        return table.append_column("better_at_the_time", better)
 
     def _repr_html_(self) -> str:
         words = {True: "yes", False: "no", None: ""}

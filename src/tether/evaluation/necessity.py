@@ -28,8 +28,6 @@ from tether.plan.best_values import observed_value
 from tether.plan.objective import asked
 from tether.plan.rewards import without_rewards
 
-__all__ = ["NecessityBounds", "necessity_bounds"]
-
 
 @dataclass(frozen=True, slots=True)
 class NecessityBounds(Displayed):

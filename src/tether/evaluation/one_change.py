@@ -30,8 +30,6 @@ from tether.observation.changes import nothing_to_change
 from tether.observation.earned import model_return, step_rewards
 from tether.plan.afterwards import chances_after
 
-__all__ = ["Alternatives", "alternatives", "decided_from", "one_could_differ"]
-
 _NONE = np.iinfo(np.int64).max
 """Stands for "nowhere" among places (time · states + state) where an observed action is missing."""
 

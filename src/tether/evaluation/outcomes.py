@@ -17,17 +17,6 @@ from tether.model.labels import name_text
 from tether.model.model_record import ModelRecord
 from tether.observation.changes import nothing_to_change
 
-__all__ = [
-    "UNDER_WAY",
-    "Outcome",
-    "absorbing",
-    "is_end",
-    "outcome_chances",
-    "outcome_classes",
-    "outcome_of",
-    "outcome_probabilities",
-]
-
 UNDER_WAY = "still under way"
 """What is said of an episode that has no outcome yet."""
 

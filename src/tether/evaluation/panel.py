@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from tether.influence.rules import GivenRule as Rule
     from tether.plan.plan_record import PlanRecord
 
-__all__ = ["Advice", "MechanismPanel", "compare_mechanisms"]
-
 _CERTAIN = 1.0 - 1e-9
 
 

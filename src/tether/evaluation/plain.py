@@ -29,8 +29,6 @@ from tether.plan.resting import asked_model
 from tether.plan.solution import backward_values, choice_type, initial_state, number_of_steps, solve
 from tether.plan.walks import build_chain
 
-__all__ = ["best_for_anyone", "evaluate_nominal", "simulate"]
-
 
 def best_for_anyone(cf: CounterfactualRecord, objective: Property | None = None, minimise: bool = False) -> Evaluation:
     """The evaluation, in this episode, of the policy that is best in the plain model.

@@ -23,8 +23,6 @@ from tether.plan.plan_record import PlanRecord
 if TYPE_CHECKING:
     from tether.core.risk import Replays
 
-__all__ = ["Chances", "Risk", "chances_over", "risk_of"]
-
 _MOST = 400_000
 """How many entries of rows, one for each return so far, a range of chances may need."""
 

@@ -34,17 +34,6 @@ from tether.plan.robust_record import RobustPlanRecord
 if TYPE_CHECKING:
     from tether.core.robust import RowsTaken
 
-__all__ = [
-    "PolicyValues",
-    "Range",
-    "Survival",
-    "range_of",
-    "ranges_with_breakdown",
-    "related_range",
-    "survival",
-    "worst_model",
-]
-
 _CLOSE = 1e-12
 """The tolerance of a breakdown point."""
 

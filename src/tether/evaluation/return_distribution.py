@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from tether.evaluation.evaluate import Evaluation
 
-__all__ = ["ReturnDistribution", "distribution_of", "middle_half", "of_half"]
-
 _MOST, _MOST_IN_SENTENCES = 500_000, 20_000
 """How many (node, return) there may be at one time; and where only a sentence needs them."""
 

@@ -41,11 +41,6 @@ from tether.observation.changes import nothing_left, nothing_to_change
 from tether.observation.path import Observation
 from tether.plan.standard import LayerValues, Standard, check_finite
 
-__all__ = [
-    "SURE", "Batch", "BatchReview", "StepReviews", "Steps", "chance_above", "horizons", "probability_better",
-    "review_batch",
-]  # fmt: skip
-
 SURE = 0.95
 """In a learned model a decision is called a mistake if that is at least so likely."""
 

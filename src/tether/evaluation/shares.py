@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints, summed
-from tether._foundation.arrow import Tabular
+from tether._foundation.arrow import Tabular, table_of
 from tether._foundation.markup import Displayed, html_table
 from tether._foundation.words import number
 from tether.conditioning.edited_rows import replaced
@@ -37,8 +37,6 @@ from tether.plan.plan_record import PlanRecord
 if TYPE_CHECKING:
     import pyarrow
     from matplotlib.axes import Axes
-
-__all__ = ["Share", "Shares", "shares"]
 
 MOST = 12
 """The largest number of changed steps for which all subsets are computed."""
@@ -114,9 +112,7 @@ class Shares(Tabular):
         >>> tether.counterfactual(case.mdp, case.path).plan(k=7, m=2).shares().to_arrow().column("t").to_pylist()
         [1, 2]
         """
-        from tether.evaluation.evaluation_tables import shares_table
-
-        return shares_table(self)
+        return table_of(Share, self.steps, {})
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """One bar per changed step: its share of the gain, and what it gains alone. Returns the axes.

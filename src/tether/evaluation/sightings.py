@@ -15,8 +15,6 @@ from tether.plan.plan_record import PlanRecord
 if TYPE_CHECKING:
     from tether.conditioning.counterfactual_record import CounterfactualRecord
 
-__all__ = ["ENOUGH", "least_sightings"]
-
 ENOUGH = 30
 """How often every advised action must be in the log of a learned model for a gain to be said to hold. Of plans whose
 actions were all seen so often, 93 % of the gains that held in simulations were true; of those seen once, 30 %."""

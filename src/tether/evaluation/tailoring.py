@@ -20,8 +20,6 @@ from tether.core.chain import Chain, Link
 from tether.observation.changes import is_change
 from tether.plan.plan_record import PlanRecord
 
-__all__ = ["Tailoring", "about_chain", "about_plan", "tailoring_of"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tailoring:

@@ -40,8 +40,6 @@ from tether.plan.plan_record import PlanRecord
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["Trajectories", "sample_plan", "sample_policy"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trajectories(Tabular):

@@ -23,8 +23,6 @@ from tether.plan.typed_record import TypedRecord
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["TypedEvaluation", "evaluate_typed", "evaluate_typed_plan"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TypedEvaluation(Tabular, Displayed):

@@ -1,6 +1,6 @@
 """How is the answer put into words? Records put the answer beside what happened; sentences are made last.
 
 `explain`, `mistakes`, `decisions`, `outcome_chances` and `what_if` are the records. `answer_data` turns them into JSON,
-`explanation_tables` into tables, `sentences` into sentences.
+`sentences` into sentences.
 May import: learning, and what it may.
 """

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from tether.explanation.steps import ExplainedStep
     from tether.influence.rules import Rule
 
-__all__ = ["RARE", "influenced_steps", "known_tailoring", "left_to_chance", "strength"]
-
 
 RARE = 0.05
 """Less likely changes than this are only counted, if there are others to list."""

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from tether.model.properties import Property
     from tether.plan.plan_record import PlanRecord
 
-__all__ = ["as_data", "explanation_data", "objective_data", "plan_data"]
-
 _LEVEL = 0.9
 """The level of credible intervals."""
 

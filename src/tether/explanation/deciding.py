@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from tether.evaluation.outcomes import Outcome
     from tether.explanation.decisions import Decision, Decisions
 
-__all__ = ["decision_sentences"]
-
 
 _KNOWN_THEN = {
     "": "",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrow import Tabular
+from tether._foundation.arrow import Tabular, table_of
 from tether._foundation.checks import whole_number
 from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.rounding import ROUNDING, gain_of, rounding_of
@@ -21,7 +21,7 @@ from tether.evaluation.one_change import Alternatives, alternatives
 from tether.evaluation.outcomes import Outcome, outcome_of
 from tether.evaluation.review import SURE, Batch, horizons, probability_better
 from tether.explanation.deciding import decision_sentences
-from tether.explanation.mistakes import Review, review_counterfactual
+from tether.explanation.mistakes import Review, review_if_valued
 from tether.influence.one_step import Influence
 from tether.influence.rules import Rule
 from tether.model.properties import Property
@@ -33,8 +33,6 @@ from tether.plan.tether_record import tether
 if TYPE_CHECKING:
     import pyarrow
     from matplotlib.axes import Axes
-
-__all__ = ["Decision", "Decisions", "decide"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,10 +232,7 @@ class Decisions(Tabular):
     @cached_property
     def review(self) -> Review | None:
         """Mistake or luck; None if the plain model has no value, because a state without actions can be reached."""
-        try:
-            return review_counterfactual(self.cf, "best", self.objective, self.minimise, None)
-        except QueryError:
-            return None
+        return review_if_valued(self.cf, self.objective, self.minimise)
 
     def known_then(self, row: Decision) -> str:
         """What was known of a decision at the time, compared with what was done: "better" or "not better".
@@ -283,9 +278,7 @@ class Decisions(Tabular):
         >>> table.num_rows, table.column("action").slice(0, 3).to_pylist()
         (21, ['NIL', 'V_I', 'V_S'])
         """
-        from tether.explanation.explanation_tables import decisions_table
-
-        return decisions_table(self)
+        return table_of(Decision, self.rows, {"state": self.cf.mdp.states, "action": self.cf.mdp.actions})
 
     def plot(self, what: str = "gain", ax: Axes | None = None) -> Axes:
         """Time × action, shaded by "gain", "best" or "necessity"; what was done is marked. Returns the axes.

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from tether.model.model_record import ModelRecord
     from tether.plan.plan_record import PlanRecord
 
-__all__ = ["Evidence", "default_draws", "evidence_of", "learned_sentences"]
-
 _LISTED = 3
 """For how many changes a sentence says how often they were seen."""
 
@@ -234,36 +232,37 @@ def _how_often(explanation: Explanation, name: Callable[[Any], str]) -> str:
     return f": {'; '.join(parts)}"
 
 
-def _for_anyone(one: Evidence, name: Callable[[Any], str]) -> str:
+def _for_anyone(evidence: Evidence, name: Callable[[Any], str]) -> str:
     """What an advised action does for anyone in its state."""
-    than = "more" if one.advantage >= 0 else "less"
-    ends = sorted((one.low, one.high) if one.advantage >= 0 else (-one.high, -one.low))
+    than = "more" if evidence.advantage >= 0 else "less"
+    ends = sorted((evidence.low, evidence.high) if evidence.advantage >= 0 else (-evidence.high, -evidence.low))
+    worth = f"{number(abs(evidence.advantage))} {than}"
     return (
-        f"For anyone in that state, {name(one.action)} this once is worth {number(abs(one.advantage))} {than} than "
+        f"For anyone in that state, {name(evidence.action)} this once is worth {worth} than "
         f"usual practice (90 %: {number(ends[0])} to {number(ends[1])})."
     )
 
 
-def _ends(one: Evidence, name: Callable[[Any], str]) -> str:
+def _ends(evidence: Evidence, name: Callable[[Any], str]) -> str:
     """How often the advised and the observed action led at once to how the episode ended."""
-    end = name(one.end)
-    text = f"In that state {one.ended:,} of {one.times:,} times {name(one.action)} led to {end}"
-    if one.observed_times:
-        text += f", {one.observed_ended:,} of {one.observed_times:,} times {name(one.observed)}"
-    return f"{text}; {one.ended:,} of {one.times:,} is compatible with {percent(one.at_most)}."
+    end = name(evidence.end)
+    text = f"In that state {evidence.ended:,} of {evidence.times:,} times {name(evidence.action)} led to {end}"
+    if evidence.observed_times:
+        text += f", {evidence.observed_ended:,} of {evidence.observed_times:,} times {name(evidence.observed)}"
+    return f"{text}; {evidence.ended:,} of {evidence.times:,} is compatible with {percent(evidence.at_most)}."
 
 
-def _one(one: Evidence, name: Callable[[Any], str]) -> str:
-    return f"at step {one.t}, {name(one.action)}"
+def _one(evidence: Evidence, name: Callable[[Any], str]) -> str:
+    return f"at step {evidence.t}, {name(evidence.action)}"
 
 
 def _it(some: list[Evidence], evidence: tuple[Evidence, ...]) -> str:
     return "it" if len(evidence) == 1 else f"what is done at step {' and '.join(str(one.t) for one in some)}"
 
 
-def _times(one: Evidence) -> str:
-    only = "only " if one.times < _FEW else ""
-    return f"{only}{'once' if one.times == 1 else counted(one.times, 'time')}"
+def _times(evidence: Evidence) -> str:
+    only = "only " if evidence.times < _FEW else ""
+    return f"{only}{'once' if evidence.times == 1 else counted(evidence.times, 'time')}"
 
 
 def _left_open(sure: PlanUncertainty, name: Callable[[Any], str], after: bool) -> list[str]:

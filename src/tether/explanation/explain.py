@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrow import Tabular
+from tether._foundation.arrow import Tabular, table_of
 from tether._foundation.markup import html_table, paragraphs
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import strength_in_words
@@ -24,7 +24,7 @@ from tether.evaluation.plan_risk import Risk, risk_of
 from tether.evaluation.tailoring import about_plan
 from tether.explanation.about_episode import left_to_chance
 from tether.explanation.evidence import Evidence, default_draws, evidence_of
-from tether.explanation.mistakes import Review, review_counterfactual
+from tether.explanation.mistakes import Review, review_if_valued
 from tether.explanation.outcome_chances import Outcomes, outcomes_of
 from tether.explanation.replay import Replay, replay_of
 from tether.explanation.sentences import Answer, answer, robust_plan
@@ -38,10 +38,8 @@ if TYPE_CHECKING:
     import pyarrow
 
     from tether.evaluation.certificate import Certificate
-    from tether.learning.crossfitted import CrossFitted
+    from tether.learning.folds import CrossFitted
     from tether.learning.uncertainty import PlanUncertainty
-
-__all__ = ["Explanation", "explain"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -119,11 +117,7 @@ class Explanation(Tabular):
     @cached_property
     def review(self) -> Review | None:
         """Mistake or luck; None if the plain model has no value, because a state without actions can be reached."""
-        plan = self.plan
-        try:
-            return review_counterfactual(plan.cf, "best", plan.objective, plan.minimise, None)
-        except QueryError:
-            return None
+        return review_if_valued(self.plan.cf, self.plan.objective, self.plan.minimise)
 
     @cached_property
     def hindsight(self) -> Hindsight | None:
@@ -251,7 +245,7 @@ class Explanation(Tabular):
         plan = self.plan
         if not self.draws or isinstance(plan, RobustPlanRecord) or plan.constraint is not None:
             return None
-        from tether.learning.crossfitted import cross_fitted
+        from tether.learning.folds import cross_fitted
 
         return cross_fitted(plan, self.draws, self.rng)
 
@@ -303,9 +297,10 @@ class Explanation(Tabular):
         >>> table.column("changed").to_pylist()
         [0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0]
         """
-        from tether.explanation.explanation_tables import explanation_table
-
-        return explanation_table(self)
+        steps, actions = self.steps, self.plan.cf.mdp.actions
+        states = [state for step in steps for state in (step.observed_state, step.state)]  # or groups of them
+        of_actions = {"observed_action": actions, "action": actions, "instead": actions}
+        return table_of(ExplainedStep, steps, {"observed_state": states, "state": states, **of_actions})
 
     def _repr_html_(self) -> str:
         luck = left_to_chance(self.plan.asked, self.plan.chain)  # without it there is nothing to influence

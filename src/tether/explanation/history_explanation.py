@@ -7,18 +7,24 @@ changes that are left, so a step says where the plan is most likely then, and wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrow import Tabular, name_array
+from tether._foundation.arrow import Tabular, table_of
 from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.rounding import ROUNDING
 from tether._foundation.words import counted, number, percent, shown
 from tether.evaluation.outcomes import outcome_of
 from tether.explanation.reviewing import review_verdict
 from tether.explanation.verdicts import (
+    ABOUT,
+    BEST_CHANGE,
+    NO_VALUE,
+    NOT_WITHIN_LIMITS,
+    NOTHING_CHANGED,
+    UNCHANGED,
     Nouns,
     Verdict,
     Verdicts,
@@ -39,8 +45,6 @@ if TYPE_CHECKING:
     from tether.model.model_record import ModelRecord
     from tether.plan.limited import LimitedPlanRecord
     from tether.plan.typed_plan import TypedPlanRecord
-
-__all__ = ["HistoryExplanation", "HistoryStep"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +131,7 @@ class HistoryExplanation(Tabular, Displayed):
             ended_in_words(plan.cf.T, over, None if outcome is None else outcome.name),
             foreseen_in_words(self.review, name),
             self._hindsight(None if outcome is None else outcome.name),
-            f"With hindsight, the best change within the limits: {self._best(name)}"
-            if self.changes
-            else "Nothing is changed: no plan within these limits does better than what was done.",
+            f"{BEST_CHANGE}{self._best(name)}" if self.changes else NOTHING_CHANGED,
             luck_verdict(self.review, name, self._unreviewed),
             self._about_in_short(name),
             sure_verdict(self._certified(), bool(self.changes), more=self._warnings()),
@@ -138,7 +140,7 @@ class HistoryExplanation(Tabular, Displayed):
     def _hindsight(self, outcome: str | None) -> str:
         plan, mdp = self.plan, self._mdp
         if plan.gain == 0.0 or not self.changes:
-            return "With hindsight: no, not within these limits."
+            return NOT_WITHIN_LIMITS
         if plan.objective is None and outcome is not None:
             ends = ((outcome_of(mdp, mdp.state_index(s)), chance) for s, chance in plan.distribution(plan.cf.T).items())
             left = sum(chance for one, chance in ends if one is not None and one.name == outcome)
@@ -147,10 +149,9 @@ class HistoryExplanation(Tabular, Displayed):
         return worth_in_words(plan.objective, plan.observed_value, plan.value)
 
     def _about_in_short(self, name: Callable[[Any], str]) -> Verdict:
-        question = "About this episode?"
         if not self.changes:
-            return Verdict(question, "Yes.", ("Nothing is changed: it is this episode.",))
-        return Verdict(question, how_much(self.moved), tuple(one for one in self._about(name) if one))
+            return UNCHANGED
+        return Verdict(ABOUT, how_much(self.moved), tuple(one for one in self._about(name) if one))
 
     @property
     def moved(self) -> float:
@@ -165,7 +166,7 @@ class HistoryExplanation(Tabular, Displayed):
     @property
     def _unreviewed(self) -> str:
         """Why there is no review."""
-        return "The plain model has no value: a state without actions can be reached."
+        return NO_VALUE
 
     def _about(self, name: Callable[[Any], str]) -> Iterator[str]:
         """How much of it is about the episode."""
@@ -232,20 +233,11 @@ class HistoryExplanation(Tabular, Displayed):
         ending = outcome_of(mdp, place)
         return shown(state if ending is None else ending.name), ""
 
-    def _columns(self, mdp: ModelRecord) -> dict[str, Any]:
-        """The fields of the steps, each as a column."""
-        names, columns = {"state": mdp.states, "planned_state": mdp.states, "action": mdp.actions}, dict[str, Any]()
-        names["planned"] = mdp.actions
-        for field in fields(self.steps[0]):
-            values = [getattr(step, field.name) for step in self.steps]
-            columns[field.name] = name_array(values, names[field.name]) if field.name in names else values
-        return columns
-
     def to_arrow(self) -> pyarrow.Table:
         """One row per step, with the fields of a step."""
-        import pyarrow as pa
-
-        return pa.table(self._columns(self._mdp))
+        states, actions = self._mdp.states, self._mdp.actions
+        names = {"state": states, "planned_state": states, "action": actions, "planned": actions}
+        return table_of(type(self.steps[0]), self.steps, names)
 
     @property
     def _mdp(self) -> ModelRecord:

@@ -8,16 +8,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tether._foundation.words import counted, number, percent
-from tether.errors import QueryError
 from tether.evaluation.certificate import Certificate, certificate_of
 from tether.explanation.history_explanation import HistoryExplanation, HistoryStep
-from tether.explanation.mistakes import Review, review_counterfactual
+from tether.explanation.mistakes import Review, review_if_valued
 from tether.plan.limited import LimitedPlanRecord
 
 if TYPE_CHECKING:
     from tether.model.model_record import ModelRecord
-
-__all__ = ["LimitedExplanation", "LimitedStep", "explain_limited"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +105,7 @@ class LimitedExplanation(HistoryExplanation):
     @cached_property
     def review(self) -> Review | None:
         """Mistake or luck; None if the plain model has no value."""
-        plan = self.plan
-        try:
-            return review_counterfactual(plan.cf, "best", plan.objective, plan.minimise, None)
-        except QueryError:
-            return None
+        return review_if_valued(self.plan.cf, self.plan.objective, self.plan.minimise)
 
     @property
     def moved(self) -> float:

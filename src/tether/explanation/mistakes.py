@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether._foundation.arrow import Tabular, name_array
+from tether._foundation.arrow import Tabular, table_of
 from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.rounding import gain_of
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.conditioning.horizon import Horizon
 from tether.conditioning.model_sets import confounded_weights
+from tether.errors import QueryError
 from tether.evaluation.evaluate import evaluate_decider
 from tether.evaluation.outcomes import outcome_of
 from tether.evaluation.plain import best_for_anyone
@@ -41,8 +42,6 @@ from tether.plan.standard import Standard, is_best
 if TYPE_CHECKING:
     import pyarrow
     from matplotlib.axes import Axes
-
-__all__ = ["Review", "ReviewedStep", "lowest_mean", "review", "review_counterfactual", "value_in_replay"]
 
 _NO_ACTION = -1
 
@@ -282,15 +281,8 @@ class Review(Tabular):
         >>> tether.review(case.mdp, case.path).to_arrow().column_names
         ['t', 'state', 'action', 'best', 'expected', 'mistake', 'luck', 'weight', 'probability']
         """
-        import pyarrow as pa
-
-        columns: dict[str, Any] = {"t": pa.array([step.t for step in self.steps], type=pa.int64())}
-        columns["state"] = name_array([step.state for step in self.steps], self.mdp.states)
-        for which in ("action", "best"):
-            columns[which] = name_array([getattr(step, which) for step in self.steps], self.mdp.actions)
-        for which in ("expected", "mistake", "luck", "weight", "probability"):
-            columns[which] = pa.array([getattr(step, which) for step in self.steps], type=pa.float64())
-        return pa.table(columns)
+        actions = self.mdp.actions
+        return table_of(ReviewedStep, self.steps, {"state": self.mdp.states, "action": actions, "best": actions})
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """From what was to be expected to what happened, mistake by mistake and luck by luck: a waterfall.
@@ -387,6 +379,14 @@ def review_counterfactual(
     return _review(standard, cf.observation, until, cf)
 
 
+def review_if_valued(cf: CounterfactualRecord, objective: Any, minimise: bool) -> Review | None:
+    """Mistake or luck; None if the plain model has no value, because a state without actions can be reached."""
+    try:
+        return review_counterfactual(cf, "best", objective, minimise, None)
+    except QueryError:
+        return None
+
+
 def _review(standard: Standard, seen: Observation, horizon: Any, cf: CounterfactualRecord | None) -> Review:
     mdp, batch = standard.mdp, Batch.of(seen)
     until = horizons(mdp, batch, horizon)
@@ -429,18 +429,18 @@ def _review(standard: Standard, seen: Observation, horizon: Any, cf: Counterfact
     )
 
 
-def undoing_strength(found: Review, step: ReviewedStep) -> float:
+def undoing_strength(review: Review, step: ReviewedStep) -> float:
     """How strong a hidden cause at one step must be for what was done there to be as good as what seems best."""
     from tether.core.extremes import undoing_strengths
 
-    standard = Standard(found.mdp, found.against, found.objective, found.minimise)
-    world, sign = standard.world[0], -1.0 if found.minimise else 1.0
-    share, rewards = shares_of_pairs(found.mdp), world.rewards.at(step.t)
+    standard = Standard(review.mdp, review.against, review.objective, review.minimise)
+    world, sign = standard.world[0], -1.0 if review.minimise else 1.0
+    share, rewards = shares_of_pairs(review.mdp), world.rewards.at(step.t)
     rows = []
     for action in (step.best, step.action):
         pair = world.pair_index(step.state, action)
         entries = world.entries(pair)
-        after = standard.values_at(step.t + 1, found.horizon, world.form.next_state[entries].astype(np.int64))
+        after = standard.values_at(step.t + 1, review.horizon, world.form.next_state[entries].astype(np.int64))
         earned = rewards[entries] if world.rewards.by_entry else rewards[pair]
         rows.append((share[pair : pair + 1], world.form.probability[entries], sign * (earned + world.discount * after)))
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from tether.conditioning.counterfactual_record import CounterfactualRecord
 
-__all__ = ["OutcomeChance", "Outcomes", "goes_on", "outcomes_of"]
-
 _CLASSES = 8
 """At most this many classes are kept apart over time; if there are more, the rarest are put together."""
 
@@ -137,9 +135,13 @@ class Outcomes(Sequence[OutcomeChance], Tabular):
         >>> table.num_rows, table.slice(0, 1).to_pylist()
         (36, [{'t': 0, 'outcome': 'danger', 'observed': 0.0, 'plan': 0.0, 'optimal': 0.0}])
         """
-        from tether.explanation.explanation_tables import outcomes_table
+        import pyarrow as pa
 
-        return outcomes_table(self)
+        times = self.T + 1
+        names = [name or None for name in self.classes]
+        chances = {who: getattr(self, who).reshape(-1) for who in ("observed", "plan", "optimal")}
+        outcome = pa.array(names * times, type=pa.string())
+        return pa.table({"t": np.repeat(np.arange(times), len(names)), "outcome": outcome, **chances})
 
     def plot(self, who: str = "plan", ax: Axes | None = None) -> Axes:
         """Outcomes over time as stacked areas, with the observed outcome above; returns the axes.

@@ -25,8 +25,6 @@ from tether.model.labels import Side
 if TYPE_CHECKING:
     from tether.explanation.explain import Explanation
 
-__all__ = ["TIED", "Ending", "Replay", "Stretch", "of_hundred", "replay_of"]
-
 TIED = 0.1
 """A step is tied to the episode if the observation moves at least this part of its probability."""
 
@@ -69,6 +67,12 @@ class Ending(Displayed):
     chance: Floats
     observed: Floats
     end: float
+
+    @property
+    def label(self) -> str:
+        """How many of 100 replays end so, also after the record."""
+        later = abs(self.end - self.chance[-1]) > ROUNDING
+        return f"{of_hundred(self.end)} {self.name}{' in the end' if later else ''}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,9 +153,7 @@ class Replay(Displayed):
         """The picture in words, with its values: for those who cannot see it."""
         parts = [self.title + "."]
         if self.endings:
-            now = ", ".join(
-                f"{of_hundred(one.end)} {one.name}" for one in self.endings if max(one.end, one.observed[-1])
-            )
+            now = ", ".join(one.label for one in self.endings if max(one.end, one.observed[-1]))
             parts.append(f"Of 100 replays: {now}.")
         at = _ticks(self.T)
         parts.append(f"{self.measure[0].upper()}{self.measure[1:]}, at step (plan; what happened): ")

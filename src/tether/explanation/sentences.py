@@ -12,9 +12,9 @@ An answer has six parts (`Answer`), in this order:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tether._foundation.markup import Displayed
 from tether._foundation.rounding import ROUNDING, rounding_of
@@ -27,7 +27,7 @@ from tether.evaluation.return_distribution import middle_half, of_half
 from tether.explanation.about_episode import RARE, influenced_steps, known_tailoring, left_to_chance, strength
 from tether.explanation.evidence import learned_sentences
 from tether.explanation.outcome_chances import goes_on
-from tether.explanation.state_words import acting, is_in_words
+from tether.explanation.state_words import Name, acting, is_in_words
 from tether.model.labels import name_text
 from tether.plan.objective import asked
 from tether.plan.robust_record import RobustPlanRecord
@@ -40,30 +40,6 @@ if TYPE_CHECKING:
     from tether.model.properties import Property
     from tether.plan.plan_record import PlanRecord
     from tether.plan.robust_record import RobustPlanRecord
-
-__all__ = [
-    "Answer",
-    "about_this_episode",
-    "answer",
-    "chance_that",
-    "changes",
-    "disagreeing",
-    "falls_short",
-    "first_letter",
-    "how_many",
-    "how_sure",
-    "in_hindsight",
-    "mistake_or_luck",
-    "outcomes_in_words",
-    "policy_sentences",
-    "robust_plan",
-    "simple_alternatives",
-    "what_follows",
-    "what_to_change",
-]
-
-Name = Callable[[Any], str]
-"""Turns a state or an action into text."""
 
 _LISTED = 12
 """How many changes a sentence lists; the others are counted."""
@@ -444,10 +420,11 @@ def first_letter(name: str) -> str:
 def _compared(before: float, after: float) -> str:
     if abs(before - after) <= ROUNDING:
         return "still certain" if after >= 1 - ROUNDING else f"still {percent(after)}"
-    return f"{_chance(after)} instead of {_chance(before)}"
+    return f"{chance_in_words(after)} instead of {chance_in_words(before)}"
 
 
-def _chance(probability: float) -> str:
+def chance_in_words(probability: float) -> str:
+    """A probability in percent; "certain", if it is 1."""
     return "certain" if probability >= 1 - ROUNDING else percent(probability)
 
 

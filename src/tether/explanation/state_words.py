@@ -17,7 +17,8 @@ from tether.evaluation.outcomes import is_end
 if TYPE_CHECKING:
     from tether.model.model_record import ModelRecord
 
-__all__ = ["acting", "differences", "is_in_words", "only", "outcome_name", "short"]
+Name = Callable[[Any], str]
+"""Turns a state or an action into text."""
 
 _WORD = re.compile(r"[^\W\d_]{3}")
 """Three letters in a row."""

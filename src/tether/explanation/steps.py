@@ -23,8 +23,6 @@ from tether.observation.changes import is_change, nothing_left
 if TYPE_CHECKING:
     from tether.plan.plan_record import PlanRecord
 
-__all__ = ["ElsewhereChange", "ExplainedStep", "changes_elsewhere", "explained_steps"]
-
 
 @dataclass(frozen=True, slots=True)
 class ExplainedStep(Displayed):

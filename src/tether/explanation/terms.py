@@ -26,24 +26,6 @@ if TYPE_CHECKING:
     from tether.plan.plan_record import PlanRecord
     from tether.plan.sweep import Sweep
 
-__all__ = [
-    "UNREWARDED",
-    "best_for_anyone_in_words",
-    "beyond_sentences",
-    "beyond_the_limits",
-    "granted",
-    "influence_in_words",
-    "is_unrewarded",
-    "limits_in_words",
-    "mechanism_in_words",
-    "objective_in_words",
-    "question_in_words",
-    "rule_in_words",
-    "suggestion",
-    "sweep_notes",
-    "tether_in_words",
-]
-
 
 def tether_in_words(rule: Rule, k: int, T: int) -> str:
     """What a tether of length k promises under a rule, and no more than that.

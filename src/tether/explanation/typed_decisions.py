@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tether._foundation.arrow import Tabular, name_array
+from tether._foundation.arrow import Tabular, table_of
 from tether._foundation.markup import Displayed
 from tether._foundation.rounding import gain_of
 from tether._foundation.words import number
@@ -16,8 +16,6 @@ from tether.plan.typed_record import TypedRecord
 
 if TYPE_CHECKING:
     import pyarrow
-
-__all__ = ["TypedDecision", "TypedDecisions", "typed_decisions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +103,12 @@ class TypedDecisions(Tabular, Displayed):
         """One row for each step and action: t, state, action, is_observed, value, gain, and the value for each type."""
         import pyarrow as pa
 
-        names = sorted({name for row in self.rows for name in row.values})
-        columns: dict[str, Any] = {"t": [row.t for row in self.rows]}
-        columns["state"] = name_array([row.state for row in self.rows], list({row.state: None for row in self.rows}))
-        columns["action"] = name_array([row.action for row in self.rows], list({row.action: None for row in self.rows}))
-        for field in ("is_observed", "value", "gain"):
-            columns[field] = [getattr(row, field) for row in self.rows]
-        columns |= {f"value, {name}": [row.values.get(name) for row in self.rows] for name in names}
-        return pa.table(columns)
+        names = {"state": [row.state for row in self.rows], "action": [row.action for row in self.rows]}
+        table = table_of(TypedDecision, self.rows, names)
+        for name in sorted({name for row in self.rows for name in row.values}):
+            values = pa.array([row.values.get(name) for row in self.rows], type=pa.float64())
+            table = table.append_column(f"value, {name}", values)
+        return table
 
     def __repr__(self) -> str:
         steps = len({row.t for row in self.rows})

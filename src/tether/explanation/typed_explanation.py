@@ -14,9 +14,9 @@ from tether.explanation.typed_review import TypedReview, review_typed
 from tether.plan.typed_plan import TypedPlanRecord
 
 if TYPE_CHECKING:
-    from tether.model.model_record import ModelRecord
+    import pyarrow
 
-__all__ = ["TypedExplanation", "TypedStep", "explain_typed", "typed_data"]
+    from tether.model.model_record import ModelRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +178,12 @@ class TypedExplanation(HistoryExplanation):
     def _mdp(self) -> ModelRecord:
         return self.plan.vectors.models[0]
 
-    def _columns(self, mdp: ModelRecord) -> dict[str, Any]:
-        columns = super()._columns(mdp)
-        del columns["types"]
-        return columns | {f"P({name})": [one.types[name] for one in self.steps] for name in self.plan.cf.types.models}
+    def to_arrow(self) -> pyarrow.Table:
+        """One row per step, with the fields of a step, and how likely each type is."""
+        table = super().to_arrow()
+        for name in self.plan.cf.types.models:
+            table = table.append_column(f"P({name})", [[step.types[name] for step in self.steps]])
+        return table
 
 
 def explain_typed(plan: TypedPlanRecord, certificate: bool = True) -> TypedExplanation:

@@ -34,8 +34,6 @@ from tether.plan.standard import Standard
 from tether.plan.typed_plan import worlds
 from tether.plan.typed_record import TypedRecord
 
-__all__ = ["TypedReview", "review_typed"]
-
 _NO_ACTION = -1
 
 

@@ -7,7 +7,7 @@ They are what a page, the terminal and a notebook say first. Everything in them 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -22,31 +22,18 @@ from tether.explanation.evidence import learned_sentences
 from tether.explanation.replay import TIED, Replay, of_hundred
 from tether.explanation.reviewing import ending, review_verdict, review_word
 from tether.explanation.sentences import disagreeing
-from tether.explanation.state_words import acting
+from tether.explanation.state_words import Name, acting
 
 if TYPE_CHECKING:
     from tether.explanation.explain import Explanation
     from tether.explanation.mistakes import Review
     from tether.model.properties import Property
 
-__all__ = [
-    "Nouns",
-    "Verdict",
-    "Verdicts",
-    "ended_in_words",
-    "foreseen_in_words",
-    "hindsight_in_words",
-    "how_much",
-    "left_in_words",
-    "luck_verdict",
-    "sure_verdict",
-    "verdicts_of",
-    "worth_in_words",
-]
-
-Name = Callable[[Any], str]
-
-_LUCK, _HOW_SURE = "Mistake or luck?", "How sure?"
+_LUCK, ABOUT, _HOW_SURE = "Mistake or luck?", "About this episode?", "How sure?"
+NOTHING_CHANGED = "Nothing is changed: no plan within these limits does better than what was done."
+NOT_WITHIN_LIMITS = "With hindsight: no, not within these limits."
+BEST_CHANGE = "With hindsight, the best change within the limits: "
+NO_VALUE = "The plain model has no value: a state without actions can be reached."
 
 _ALONE, _NO_FILE = r"(?<![-\w/=])", r"(?![-\w/=]|\.\w)"
 """Before and after a word that is not part of an option, such as --step, or of the name of a file."""
@@ -106,6 +93,9 @@ class Verdict(Displayed):
     question: str
     word: str
     sentences: tuple[str, ...]
+
+
+UNCHANGED = Verdict(ABOUT, "Yes.", ("Nothing is changed: it is this episode.",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +167,7 @@ def verdicts_of(explanation: Explanation, name: Name, nouns: Nouns | None = None
         foreseen_in_words(review, name),
         hindsight_in_words(explanation, replay),
         _changes(explanation, replay, name),
-        luck_verdict(review, name, "The plain model has no value: a state without actions can be reached."),
+        luck_verdict(review, name, NO_VALUE),
         _about(explanation, replay),
         _sure(explanation, name),
         " ".join(disagreeing(explanation)),
@@ -218,7 +208,7 @@ def hindsight_in_words(explanation: Explanation, replay: Replay) -> str:
     """What hindsight would have changed, in outcomes; in the expected score, where there are none."""
     plan = explanation.plan
     if not explanation.changes:
-        return "With hindsight: no, not within these limits."
+        return NOT_WITHIN_LIMITS
     happened = next((one for one in replay.endings if one.name == replay.outcome), None)
     if happened is not None and happened.end < 1 - ROUNDING:
         return left_in_words(happened.name, happened.side, happened.end)
@@ -251,7 +241,7 @@ def worth_in_words(objective: Property | None, before: float, after: float) -> s
 def _changes(explanation: Explanation, replay: Replay, name: Name) -> str:
     """What the plan changes; no action is said to replace one after the end of the observed episode."""
     if not explanation.changes:
-        return "Nothing is changed: no plan within these limits does better than what was done."
+        return NOTHING_CHANGED
     usual = [step for step in explanation.changes if step.changed >= RARE] or list(explanation.changes)
     listed: list[str] = []
     told = 0
@@ -267,7 +257,7 @@ def _changes(explanation: Explanation, replay: Replay, name: Name) -> str:
         listed.append(f"{acting(instead, name)}{'' if over else f' instead of {name(done)}'} {when}{often}")
     left = len(explanation.changes) - told
     more = f"; and changes at {counted(left, 'other step')}" if left else ""
-    return f"With hindsight, the best change within the limits: {'; '.join(listed)}{more}."
+    return f"{BEST_CHANGE}{'; '.join(listed)}{more}."
 
 
 def _kind(step: Any, replay: Replay) -> tuple[Any, Any, bool]:
@@ -276,11 +266,11 @@ def _kind(step: Any, replay: Replay) -> tuple[Any, Any, bool]:
 
 
 def _about(explanation: Explanation, replay: Replay) -> Verdict:
-    question, plan = "About this episode?", explanation.plan
+    plan = explanation.plan
     if not left_to_chance(plan.asked, explanation.outlook.chain):
-        return Verdict(question, "Yes.", (strength(plan.asked, explanation.outlook, explanation.steps),))
+        return Verdict(ABOUT, "Yes.", (strength(plan.asked, explanation.outlook, explanation.steps),))
     if replay.first_change is None:
-        return Verdict(question, "Yes.", ("Nothing is changed: it is this episode.",))
+        return UNCHANGED
     share, until = about_plan(plan), replay.tied_until
     word = how_much(share) if until or share >= TIED else "No."
     nearly = "nearly " if (replay.strength[until:] > ROUNDING).any() else ""
@@ -293,7 +283,7 @@ def _about(explanation: Explanation, replay: Replay) -> Verdict:
             f"Tied to this episode up to step {until}; after that it is {nearly}what the model expects of anyone."
         )
     more = f"From the first change on, {percent(share)} of it is about this episode." if share > ROUNDING else ""
-    return Verdict(question, word, (sentence, more) if more else (sentence,))
+    return Verdict(ABOUT, word, (sentence, more) if more else (sentence,))
 
 
 def how_much(share: float) -> str:

@@ -33,8 +33,6 @@ from tether.plan.sweep import Sweep
 from tether.plan.tether_record import TetherRecord, tether
 from tether.views.report.report_limits import limits_around, work_of_table
 
-__all__ = ["EpisodeAnswer", "EpisodeQuestion", "Memory", "Rung", "property_labels"]
-
 _EPISODES, _BYTES = 8, 512_000_000
 """How many episodes are kept; and how large they and their answers may be together."""
 

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 from tether.errors import TetherError
 from tether.explorer.answer_cache import Memory
 from tether.explorer.asking import Asker, Asking, BusyError, SupersededError, TooLongError
-from tether.explorer.offered import Offered
+from tether.explorer.offered import Offered, OfTypes
 from tether.explorer.panels import Asked, Part, parts
 from tether.explorer.panels.take_panel import as_json
 from tether.explorer.panels.types_panel import types_page
 from tether.explorer.safety import Door, Keys
-from tether.explorer.types_offered import OfTypes
 from tether.explorer.view import TABS, View, read_view
 from tether.views.pages import drawing, render
 from tether.views.report import report
@@ -28,8 +27,6 @@ from tether.views.report import report
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
-
-__all__ = ["make_app"]
 
 _PANELS = {
     "answer": ("cards", "sentences", "ladder", "beyond", "sure", "steps"),
@@ -112,8 +109,9 @@ class _Desk:
         return await self._answered(request, name, partial(self._part, part))
 
     def _part(self, part: Part, view: View, asker: Asker) -> tuple[str, str]:
-        contents = part.contents(Asked(view, self.memory, asker.check))
-        return "text/html", render(f"explorer/{part.template}.html", places=self._places, **contents)
+        asked = Asked(view, self.memory, asker.check)
+        contents = part.contents(asked)
+        return "text/html", render(f"explorer/{part.template}.html", places=self._places, nouns=asked.nouns, **contents)
 
     async def take(self, request: Request) -> Response:
         """The present view as a file."""
@@ -128,8 +126,14 @@ class _Desk:
     def _report(self, view: View, asker: Asker) -> tuple[str, str]:
         answer = self.memory.answer(view, asker.check)
         with tempfile.TemporaryDirectory() as folder:
-            about = {"episode": answer.entry.name}
-            file = report(answer.plan, Path(folder, "report.html"), action_name=answer.naming.action, about=about)
+            file = report(
+                answer.plan,
+                Path(folder, "report.html"),
+                title=answer.entry.title or None,
+                action_name=answer.naming.action,
+                about={"episode": answer.entry.name},
+                nouns=answer.entry.nouns,
+            )
             return "text/html", file.read_text(encoding="utf-8")
 
     def _json(self, view: View, asker: Asker) -> tuple[str, str]:

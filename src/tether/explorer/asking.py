@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-__all__ = ["Asker", "Asking", "BusyError", "SupersededError", "TooLongError"]
-
 _TABS = 1000
 """How many parts of tabs are remembered."""
 

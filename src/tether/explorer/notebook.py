@@ -7,12 +7,9 @@ from typing import Any
 
 from tether._foundation.markup import escaped
 from tether.conditioning.counterfactual_record import CounterfactualRecord
-from tether.explorer.offered import One
+from tether.explorer.offered import OfTypes, One
 from tether.explorer.server import Explorer
-from tether.explorer.types_offered import OfTypes
 from tether.plan.typed_record import TypedRecord
-
-__all__ = ["Inline", "explore", "explore_types"]
 
 
 class Inline:

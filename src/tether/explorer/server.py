@@ -11,8 +11,6 @@ from tether.errors import QueryError
 from tether.explorer.offered import Offered
 from tether.explorer.safety import Keys
 
-__all__ = ["Explorer"]
-
 _LOOPBACK = "127.0.0.1"
 
 

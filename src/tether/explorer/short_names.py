@@ -14,8 +14,6 @@ from typing import Any
 from tether._foundation.words import cut, cut_apart, shown
 from tether.model.model_record import ModelRecord
 
-__all__ = ["Naming", "apart"]
-
 _NAME = 90
 """Letters of a name before it is cut."""
 

@@ -14,8 +14,6 @@ from tether.errors import Problem, QueryError
 from tether.influence.one_step import Influence, effective, tv
 from tether.influence.rules import NamedRule
 
-__all__ = ["TABS", "Choices", "View", "read_view"]
-
 TABS = {
     "answer": "Answer",
     "time": "Over time",

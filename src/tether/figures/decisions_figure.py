@@ -29,8 +29,6 @@ from tether.figures.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_decisions", "plot_shares"]
-
 _WHAT = ("gain", "best", "necessity")
 
 _ON_CELLS = "#1a1a1a"

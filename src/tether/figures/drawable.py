@@ -12,8 +12,6 @@ from tether._foundation.arrays import Floats, Ints
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.model.properties import Property
 
-__all__ = ["DrawnDecisions", "DrawnFront", "DrawnOutcomes", "DrawnReview", "DrawnShares", "DrawnSweep"]
-
 
 class DrawnSweep(Protocol):
     """A `tether.records.Sweep`."""

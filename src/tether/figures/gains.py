@@ -13,8 +13,6 @@ from tether.figures.style import BAD, BLUE, GREY, axes, number_axis, styled
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_gains", "plot_ranked_gains"]
-
 _BINS = 30
 _POINTS = 400
 """How many points a curve over ranks has at most."""

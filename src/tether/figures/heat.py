@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import QuadMesh
 
-__all__ = ["plot_heat"]
-
 _READABLE = 13
 """With more rows or columns than this, cells are too small for numbers and for lines around them: T = 12, and m = 0."""
 

@@ -12,8 +12,6 @@ import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 
-__all__ = ["arrange_layers"]
-
 _ROUNDS = 6
 
 Edges = Sequence[tuple[int, int]]

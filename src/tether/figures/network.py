@@ -1,4 +1,7 @@
-"""The layered graph of states and steps, drawn."""
+"""The layered graph of states and steps, drawn.
+
+The steps of a rollout as edges of a layered graph: which actions lead from node to node, and their kind.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,75 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether.conditioning.counterfactual_record import CounterfactualRecord
+from tether.conditioning.layers import Graph, expand
 from tether.figures.layered import arrange_layers
-from tether.figures.own_figure import new_figure
-from tether.figures.step_edges import Step
-from tether.figures.style import BLACK, BLUE, GREY, SMALL, axes, figure_of, styled, text_width, write_name
+from tether.figures.style import BLACK, BLUE, GREY, SMALL, axes, figure_of, new_figure, styled, text_width, write_name
 from tether.influence.classes import CLASSES
+from tether.influence.kappa import Thresholds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.path import Path
 
-__all__ = ["FILLS", "OUTLINES", "draw_network"]
+KINDS = ("not allowed", "unreachable", "kept", "observed")
+"""The kinds of steps, the least first: the pair is not allowed for k; it is allowed, but can no longer be reached from
+s_0; it stays; it was observed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Actions that lead from one node to another at time t, all of one kind."""
+
+    t: int
+    source: int
+    target: int
+    kind: str
+    actions: tuple[Any, ...]
+
+
+def steps_of(cf: CounterfactualRecord, thresholds: Thresholds, layers: Sequence[Ints], k: int) -> list[Step]:
+    """All steps of a rollout; nodes are numbered within their layer. None begins where paths end."""
+    graph = thresholds.graph
+    steps = []
+    for t in range(cf.T):
+        ended = graph.split(layers[t])[1]
+        allowed, reached = _allowed(thresholds, t, k)
+        groups: dict[tuple[int, int, str], list[Any]] = {}
+        for i, s in enumerate(layers[t].tolist()):
+            if s in ended:
+                continue
+            for pair in range(int(cf.mdp.form.pair_start[s]), int(cf.mdp.form.pair_start[s + 1])):
+                kind = KINDS[0 if pair not in allowed else 2 if pair in reached else 1]
+                for j, after in _successors(graph, t, pair, layers[t + 1]):
+                    group = KINDS[3] if _is_observed(cf, t, pair, after) else kind
+                    groups.setdefault((i, j, group), []).append(cf.mdp.actions[int(cf.mdp.form.pair_action[pair])])
+        steps += [Step(t, i, j, kind, tuple(actions)) for (i, j, kind), actions in groups.items()]
+    return steps
+
+
+def _allowed(thresholds: Thresholds, t: int, k: int) -> tuple[set[int], set[int]]:
+    """Pairs of the layer that are allowed for k, and those of them that can still be reached from s_0."""
+    nodes, pair_start = thresholds.nodes[t], thresholds.graph.mdp.form.pair_start
+    counts = np.diff(nodes.offsets)
+    first = np.repeat(pair_start[nodes.states] - nodes.offsets[:-1], counts)
+    pairs = first + np.arange(first.size)
+    allowed = thresholds.kappa[t] <= k
+    reached = allowed & np.repeat(thresholds.reach[t] <= k, counts)
+    return set(pairs[allowed].tolist()), set(pairs[reached].tolist())
+
+
+def _successors(graph: Graph, t: int, pair: int, states: Ints) -> list[tuple[int, int]]:
+    """(node, state) that can follow a pair in the rollout; ``states`` are the nodes of the next layer."""
+    _, entry, _ = expand(graph.mdp, graph.layers[t].edits, np.array([pair]))
+    after: Ints = graph.mdp.form.next_state[entry]
+    return list(zip(np.searchsorted(states, after).tolist(), after.tolist(), strict=True))
+
+
+def _is_observed(cf: CounterfactualRecord, t: int, pair: int, after: int) -> bool:
+    seen = cf.observation
+    return bool(pair == seen.pairs[t] and after == seen.states[t + 1])
+
 
 FILLS = (BLACK, "#c4c4c4", "white", "white")
 OUTLINES = (BLACK, BLACK, BLACK, GREY)

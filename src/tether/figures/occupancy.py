@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import LinearSegmentedColormap
 
-__all__ = ["plot_occupancy"]
-
 _LOOKS = (Look(BLACK, "s", "-"), Look(BLUE, "o", "-"), Look(VERMILLION, "^", "-"))
 _SHOWN = (0.01, 0.1, 1.0)
 

@@ -15,8 +15,6 @@ from tether.figures.style import TIME, axes, explain_with, look, single_line, st
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["WHO", "plot_outcomes"]
-
 WHO = ("observed", "plan", "optimal")
 """Whose outcomes there are."""
 

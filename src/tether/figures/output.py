@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Mark", "inline_svg", "save"]
-
 _UNDATED: dict[str, dict[str, None]] = {"svg": {"Date": None}, "png": {"Software": None}}
 
 

@@ -14,8 +14,6 @@ from tether.figures.style import BAD, GOOD, GREY, SMALL, axes, number_axis, styl
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["DrawnRule", "plot_rules"]
-
 _NAME = 60
 """Letters of a rule beside the figure."""
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-__all__ = ["Series", "draw", "filled_and_hollow", "fit_limits", "merge", "ring", "same", "series_of", "slots"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
@@ -110,13 +108,13 @@ def slots(ax: Axes, series: Sequence[Series], width: float) -> Floats:
     return offset
 
 
-def _marks(ax: Axes, one: Series) -> list[tuple[float, float]]:
+def _marks(ax: Axes, series: Series) -> list[tuple[float, float]]:
     """(x, height on paper in points) of all marks of a series."""
     found = []
-    for row in (one.y, *one.hollow):
+    for row in (series.y, *series.hollow):
         keep = np.isfinite(row)
-        heights = ax.transData.transform(np.column_stack((one.x[keep], row[keep])))[:, 1] * 72 / figure_of(ax).dpi
-        found += list(zip(one.x[keep].tolist(), heights.tolist(), strict=True))
+        heights = ax.transData.transform(np.column_stack((series.x[keep], row[keep])))[:, 1] * 72 / figure_of(ax).dpi
+        found += list(zip(series.x[keep].tolist(), heights.tolist(), strict=True))
     return found
 
 

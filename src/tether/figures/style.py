@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +14,6 @@ import numpy as np
 from tether._foundation.arrays import Ints
 from tether._foundation.markup import clean, with_minus_signs
 from tether._foundation.words import number
-from tether.figures.own_figure import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,39 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.font_manager import FontProperties
     from matplotlib.legend import Legend
     from matplotlib.text import Text
-
-__all__ = [
-    "BAD",
-    "BLACK",
-    "BLUE",
-    "CHANGES",
-    "GOOD",
-    "GREEN",
-    "GREY",
-    "MARK",
-    "OBSERVED",
-    "PALE",
-    "RING",
-    "SMALL",
-    "TETHER",
-    "TIME",
-    "VALUE",
-    "VERMILLION",
-    "Look",
-    "axes",
-    "axis_number",
-    "explain_with",
-    "figure_of",
-    "look",
-    "number_axis",
-    "points_per_unit",
-    "single_line",
-    "steps_axis",
-    "styled",
-    "text_width",
-    "time_ticks",
-    "write_name",
-]
 
 BLACK, GREY = "#000000", "#8c8c8c"
 BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0069A6", "#B34A00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
@@ -284,3 +251,48 @@ def _font(size: float) -> FontProperties:
     from matplotlib.font_manager import FontProperties
 
     return FontProperties(family="DejaVu Sans", size=size)
+
+
+# ---- A figure of its own -------------------------------------------------------------------------------------------
+# A figure of its own, and in a notebook one that appears below the cell that drew it.
+
+
+def new_figure(size: tuple[float, float], layout: Any = None) -> Figure:
+    """A figure; in a notebook it is registered with pyplot, because the notebook shows the figures of pyplot.
+
+    Everywhere else pyplot is not imported: no window, no backend, no global state.
+
+    >>> float(new_figure((4.0, 3.0)).get_figwidth())
+    4.0
+    """
+    if in_notebook():
+        from matplotlib import pyplot
+
+        return pyplot.figure(figsize=size, layout=layout)
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=size, layout=layout)
+
+
+def in_notebook() -> bool:
+    """Whether this code runs in the kernel of a notebook.
+
+    >>> in_notebook()
+    False
+    """
+    found = sys.modules.get("IPython")
+    shell = None if found is None else found.get_ipython()
+    return hasattr(shell, "kernel")
+
+
+def forget(figure: Figure) -> None:
+    """Do not show a figure in the notebook after all: it was drawn to be written to a file.
+
+    Examples
+    --------
+    >>> from tether.views.figures import forget, plot_lines
+    >>> forget(plot_lines([1], [1], {}).figure)
+    """
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.close(figure)

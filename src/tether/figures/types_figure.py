@@ -12,8 +12,6 @@ from tether.figures.style import BLACK, GREY, SIZE, TIME, axes, explain_with, lo
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_types", "types_in_words"]
-
 _AT_LINES = 4
 """Up to so many types are named at their lines; more in a legend."""
 

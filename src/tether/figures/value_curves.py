@@ -29,8 +29,6 @@ from tether.figures.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_sizes", "plot_values", "span"]
-
 _MANY = 10
 """If there are more curves than this, they differ by a scale of colours, not by marks."""
 
@@ -151,3 +149,46 @@ def span(ks: list[str]) -> str:
     ('k = 3', 'k = 1, 2', 'k = 7 … 9')
     """
     return f"k = {', '.join(ks)}" if len(ks) < 3 else f"k = {ks[0]} … {ks[-1]}"
+
+
+# ---- Means over any number -----------------------------------------------------------------------------------------
+# Several means as curves over one number, each with its sampling error.
+
+
+def plot_curves(
+    x: Any, curves: Mapping[str, tuple[Any, Any]], xlabel: str, ylabel: str, ax: Axes | None = None
+) -> Axes:
+    """Curves over ``x``, each with a band around it.
+
+    Parameters
+    ----------
+    x : sequence of numbers
+    curves : mapping of name to (values, errors)
+        One of each for every x; the band goes from value - error to value + error.
+    xlabel, ylabel : str
+    ax : Axes, optional
+        Where to draw; a figure of its own by default.
+
+    Examples
+    --------
+    >>> from tether.views.figures import plot_curves
+    >>> ax = plot_curves([0.1, 0.5, 1.0], {"m = 2": ([3.5, 4.7, 4.8], [0.2, 0.2, 0.2])}, "α", "improvement in percent")
+    >>> ax.lines[0].get_ydata().tolist()
+    [3.5, 4.7, 4.8]
+    """
+    with styled():
+        ax, lines = axes(ax), []
+        for i, (name, (values, errors)) in enumerate(curves.items()):
+            middle, error, shown = series_of(name, x, values), series_of(name, x, errors), look(i)
+            ax.fill_between(
+                middle.x, middle.y - error.y, middle.y + error.y, color=shown.colour, alpha=0.2, linewidth=0
+            )
+            lines += ax.plot(
+                middle.x, middle.y, color=shown.colour, marker=shown.marker, linestyle=shown.line, label=name
+            )
+        number_axis(ax.xaxis)
+        number_axis(ax.yaxis)
+        ax.set_xlabel(xlabel)
+        ax.set_ylabel(ylabel)
+        explain_with(ax, lines)
+    return ax

@@ -22,8 +22,6 @@ from tether.figures.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["bars_of_review", "plot_review", "review_in_text"]
-
 _BARS = 12
 """How many mistakes and lucks have a bar of their own; the smaller ones share two."""
 
@@ -148,7 +146,7 @@ def _parts(review: DrawnReview, letters: int) -> list[tuple[str, float, str]]:
         return found
     kept = set(sorted(range(len(found)), key=lambda i: -abs(found[i][1]))[: _BARS - 2])
     shared = []
-    for colour, name in ((BAD, "{} other decisions"), (_LUCK, "luck of {} other steps")):
+    for colour, name in ((BAD, "{} other decisions"), (_LUCK, "luck, {} others")):
         others = [one[1] for i, one in enumerate(found) if i not in kept and (one[2] == _LUCK) == (colour == _LUCK)]
         if others:
             shared.append((name.format(len(others)), sum(others), colour))

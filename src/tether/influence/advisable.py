@@ -38,8 +38,6 @@ from tether.model.form import pair_states
 from tether.model.model_record import ModelRecord
 from tether.model.state_sets import state_indices
 
-__all__ = ["Advisable", "make_advisable"]
-
 _KEYS = ("step", "state", "action")
 
 Test = Callable[[int, Any, Any], Any]

@@ -22,8 +22,6 @@ from tether.influence.kappa import Thresholds, own_of, thresholds
 from tether.influence.one_step import Influence, influenced_pairs
 from tether.influence.rules import Rule
 
-__all__ = ["CLASSES", "Classes", "classify", "classify_layers", "classify_reachable", "with_strengths"]
-
 CLASSES = ("observed", "influenced and reachable", "influenced but unreachable", "not influenced")
 
 

@@ -11,8 +11,6 @@ from tether._foundation.arrays import Floats, Ints
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.influence.one_step import influenced_pairs, make_influence
 
-__all__ = ["Coverage", "coverage"]
-
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Coverage:

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from tether.core.thresholds import Forbidden
     from tether.core.thresholds import Rule as EngineRule
 
-__all__ = ["MAX_STEPS", "Thresholds", "as_engine_rule", "not_to_advise", "own_of", "thresholds", "unconstrained"]
-
 MAX_STEPS = 16_000
 """The longest path that thresholds are computed for (they are 16-bit integers)."""
 

@@ -30,18 +30,6 @@ from tether.model.form import Form, pair_states
 from tether.model.model_record import ModelRecord
 from tether.model.product import memory_of, model_itself
 
-__all__ = [
-    "Effective",
-    "GivenInfluence",
-    "Influence",
-    "Support",
-    "TotalVariation",
-    "distances",
-    "effective",
-    "make_influence",
-    "tv",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Support:

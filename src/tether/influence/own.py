@@ -23,8 +23,6 @@ from tether.errors import Problem, QueryError
 from tether.model.form import pair_states
 from tether.model.model_record import ModelRecord
 
-__all__ = ["Influence", "InfluenceTest", "Rule", "TetherRule"]
-
 
 @runtime_checkable
 class Influence(Protocol):

@@ -12,8 +12,6 @@ from tether.influence.own import TetherRule, in_short, is_given
 from tether.model.model_record import ModelRecord
 from tether.model.product import model_itself
 
-__all__ = ["GivenRule", "NamedRule", "Rule", "make_rule"]
-
 NamedRule = Literal["definition", "published", "printed", "assured"]
 Rule = NamedRule | TetherRule
 GivenRule = Rule | own.Rule | Ints | Floats | list[Any]

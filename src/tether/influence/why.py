@@ -19,8 +19,6 @@ from tether.errors import Problem, QueryError
 from tether.influence.kappa import Thresholds
 from tether.influence.rules import Rule
 
-__all__ = ["Why", "why"]
-
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Why:

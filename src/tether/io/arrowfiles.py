@@ -15,17 +15,6 @@ from tether.io.files import File, ends_of, file_error, name_of, read_bytes, too_
 from tether.io.names_as_text import are_whole, texts_of
 from tether.model.names import Names
 
-__all__ = [
-    "damaged",
-    "guarded",
-    "label_column",
-    "open_arrow",
-    "open_footer",
-    "open_parquet",
-    "parquet_pieces",
-    "write_arrow",
-]
-
 Opened = tuple[list[str], Callable[[list[str]], Any]]
 """The names of a file's columns, and a way to read some of them."""
 

@@ -13,8 +13,6 @@ import numpy as np
 
 from tether.errors import ModelError, Problem, QueryError
 
-__all__ = ["ORDERS", "REWARD_ORDERS", "is_sparse", "reward_array", "transition_array"]
-
 ORDERS = ("SAS", "ASS", "SSA")
 REWARD_ORDERS = ("S", "SA", "AS", "SAS", "ASS", "SSA", "TSA", "TSAS")
 

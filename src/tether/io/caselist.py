@@ -22,8 +22,6 @@ from tether.io.files import name_of
 from tether.io.models import write_model
 from tether.io.paths import write_path
 
-__all__ = ["CaseEntry", "case_entry", "cases", "write_case"]
-
 
 @dataclass(frozen=True)
 class CaseEntry:

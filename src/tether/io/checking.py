@@ -17,8 +17,6 @@ from tether.mdp import MDP
 from tether.model.names import name_list
 from tether.observation.path import Path
 
-__all__ = ["Check", "check", "check_opened"]
-
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Check:

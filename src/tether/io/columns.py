@@ -31,16 +31,6 @@ from tether.io.values import (
 from tether.model.encode import Coded
 from tether.model.names import plain
 
-__all__ = [
-    "Columns",
-    "TextTable",
-    "collected",
-    "columns_of",
-    "frame_names",
-    "frame_to_arrow",
-    "read_columns",
-]
-
 Array = np.ndarray[Any, Any]
 
 

@@ -19,8 +19,6 @@ from tether.model.as_stormpy import valuations
 from tether.model.form import Rewards, all_pair_states
 from tether.model.model_record import ModelRecord
 
-__all__ = ["Conversion", "EpisodeModel", "convert", "for_tools", "write_unfolded"]
-
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Conversion:

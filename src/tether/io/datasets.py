@@ -10,8 +10,6 @@ import numpy as np
 from tether.errors import PathError, Problem, QueryError
 from tether.observation.episodes import Episodes
 
-__all__ = ["ends_of_their_own", "from_dataset", "read_if_dataset"]
-
 
 class _Recorded(NamedTuple):
     name: Any

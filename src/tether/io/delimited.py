@@ -25,19 +25,6 @@ from tether._foundation.words import counted
 from tether.errors import FileError, Problem
 from tether.io.files import File, check_text, checked_text, file_error, lines_of, name_of, opened_bytes, opened_text
 
-__all__ = [
-    "BLOCK",
-    "RecordScan",
-    "Text",
-    "cells_of",
-    "header_of",
-    "read_text",
-    "scan",
-    "table_as_text",
-    "table_of_text",
-    "text_pieces",
-]
-
 BLOCK = 1 << 24
 """How many bytes are read at once; no record is longer."""
 

@@ -12,21 +12,6 @@ from tether.cases import Case, TypedCase, hidden_diabetes
 from tether.errors import Problem, QueryError
 from tether.observation.path import Path
 
-__all__ = [
-    "PREFIX",
-    "TYPED",
-    "about_case",
-    "case_names",
-    "find_case",
-    "is_case",
-    "is_typed_case",
-    "open_case",
-    "open_typed_case",
-    "path_names",
-    "title_of",
-    "words_of",
-]
-
 PREFIX = "case:"
 
 TYPED = "hidden-diabetes"

@@ -27,8 +27,6 @@ from tether.model.from_table import form_from_codes
 from tether.model.labels import LabelSets
 from tether.model.names import make_names
 
-__all__ = ["NO_LABEL", "TOLERANCE", "SortedTransitions", "build", "check_rows", "check_size", "sort_transitions"]
-
 TOLERANCE = 1e-5
 """How far from 1 the sum of a row may be by default. Many of these files have six digits: three thirds are 0.999999."""
 

@@ -17,29 +17,6 @@ from typing import Any, BinaryIO, cast
 from tether._foundation.problems import FEW, Complaints, Source
 from tether.errors import FileError, Problem, QueryError
 
-__all__ = [
-    "ARCHIVE_END",
-    "TABLES",
-    "VARIABLE",
-    "CheckedStream",
-    "File",
-    "changed",
-    "check_archive",
-    "check_text",
-    "checked_text",
-    "ends_of",
-    "file_error",
-    "lines_of",
-    "name_of",
-    "opened_bytes",
-    "opened_text",
-    "read_bytes",
-    "table_kind",
-    "too_large",
-    "unknown_table",
-    "unpacked_limit",
-]
-
 File = str | os.PathLike[str]
 
 TABLES = {

@@ -16,8 +16,6 @@ import numpy as np
 from tether.errors import Problem, QueryError
 from tether.mdp import MDP
 
-__all__ = ["from_gymnasium", "table_of"]
-
 _FORM = "{state: {action: [(probability, next_state, reward, terminated), …]}}"
 
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from tether.model.properties import Property
     from tether.plan.robust_record import RobustRecord
 
-__all__ = ["IntervalModel", "write_intervals"]
-
 _FORMATS = {".drn": "drn", ".nm": "prism", ".prism": "prism"}
 _FLOOR = 1e-9
 _LEAST = 1e-300
@@ -149,38 +147,40 @@ def write_intervals(
     )
 
 
-def _explore(models: ModelSet, found: Thresholds, k: int, m: int, least: float, ended: Flags) -> list[dict[Any, _Node]]:
+def _explore(
+    models: ModelSet, thresholds: Thresholds, k: int, m: int, least: float, ended: Flags
+) -> list[dict[Any, _Node]]:
     """All nodes that allowed pairs can lead to under some model of the set, layer by layer.
 
     Where a property is decided (``ended``), the episode stays to its end, and nothing there is a change.
     """
-    graph, mdp = found.graph, found.graph.mdp
+    graph, mdp = thresholds.graph, thresholds.graph.mdp
     form, T = mdp.form, graph.T
     start = _Node(0, int(graph.observation.states[0]), min(m, T), 0.0)
     layers: list[dict[Any, _Node]] = [{(start.state, start.changes, 0, 0.0): start}]
     for t in range(T):
         observed = int(graph.observation.actions[t])
         after: dict[Any, _Node] = {}
-        places = _places(found, t)
+        places = _places(thresholds, t)
         for (state, changes, run, _), node in layers[t].items():
             if ended[state]:
                 key = state, min(changes, T - t - 1), 0, 0.0
                 there = after.setdefault(key, _Node(t + 1, state, key[1], 0.0))
                 node.choices.append((int(form.pair_action[form.pair_start[state]]), 0.0, [(there, 1.0, 1.0)]))
                 continue
-            offset = int(found.offsets[t][places[state, run]])
+            offset = int(thresholds.offsets[t][places[state, run]])
             pairs = np.arange(form.pair_start[state], form.pair_start[state + 1])
             costs = is_change(form, np.full(pairs.size, state), pairs, observed)
-            kappa = found.kappa[t][offset : offset + pairs.size]
+            kappa = thresholds.kappa[t][offset : offset + pairs.size]
             allowed = pairs[(kappa <= k) & (costs <= changes)]
-            influenced = np.isin(allowed, found.influenced[t])
+            influenced = np.isin(allowed, thresholds.influenced[t])
             bounds = models.row_bounds(t, allowed)
             _, entries, _ = expand(mdp, graph.layers[t].edits, allowed)
             possible = set(entries.tolist())  # also outcomes whose bounds are lost in rounding
             scale, rewards = mdp.discount**t, mdp.rewards.at(t)
             for pair, is_influenced, ends in zip(allowed.tolist(), influenced.tolist(), bounds, strict=True):
                 left = min(changes - int(costs[pair - pairs[0]]), T - t - 1)
-                onward = 0 if found.nodes[t].runs.size == 0 or is_influenced else run + 1
+                onward = 0 if thresholds.nodes[t].runs.size == 0 or is_influenced else run + 1
                 begin = int(form.row_start[pair])
                 here = [i for i in range(ends[0].size) if begin + i in possible]
                 low, high = _fitting(ends[0][here], np.maximum(ends[1][here], _LEAST), least)
@@ -197,8 +197,8 @@ def _explore(models: ModelSet, found: Thresholds, k: int, m: int, least: float, 
     return layers
 
 
-def _places(found: Thresholds, t: int) -> dict[tuple[int, int], int]:
-    nodes = found.nodes[t]
+def _places(thresholds: Thresholds, t: int) -> dict[tuple[int, int], int]:
+    nodes = thresholds.nodes[t]
     runs = np.zeros(nodes.size, np.int64) if nodes.runs.size == 0 else nodes.runs
     return {key: i for i, key in enumerate(zip(nodes.states.tolist(), runs.tolist(), strict=True))}
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import cached_property
 from itertools import zip_longest
 from typing import Any
 
@@ -30,11 +31,9 @@ from tether.io.writtenlogs import as_expected, fold_names
 from tether.mdp import MDP
 from tether.model.encode import Coded, coded
 from tether.model.names import Names, names_in_use, plain
-from tether.observation.arrange import ByRow, arrange_log, arrange_sound
+from tether.observation.arrange import ByRow, arrange_log, arrange_sound, episode_rows
 from tether.observation.episodes import Episodes, table_of_steps
 from tether.observation.path import Path
-
-__all__ = ["Sound", "log_columns", "read_episodes", "read_sound_episodes", "read_words", "write_episodes"]
 
 _WANTED = ("episode", "t", "state", "action")
 _LABELS = ("episode", "state", "action", "next_state", "outcome")
@@ -359,3 +358,36 @@ def _labels(labels: Names, noun: str, file: File, kind: str) -> Any:
         return label_column(labels, noun, file, kind)
     except FileError as error:  # its fix is for a model
         raise FileError([replace(problem, fix="rename it") for problem in error.problems]) from None
+
+
+# ---- Where in a log the steps of an episode are --------------------------------------------------------------------
+# Where in a log the steps of an episode are: looked up when there is a problem to report.
+
+
+class LogPlaces:
+    """The rows of the episodes of a log. The log is read again when this is first used: nothing is kept before.
+
+    Examples
+    --------
+    >>> from tether.errors import Problem
+    >>> from tether.io.logs import LogPlaces
+    >>> log = {"episode": ["b", "a", "a"], "t": [0, 1, 0], "state": ["x", "y", "x"], "action": ["go", "", "go"]}
+    >>> LogPlaces(log).located("a", Problem("the model has no state 'y'", time=1, place="t = 1")).message
+    "row 1: episode 'a', t = 1: the model has no state 'y'"
+    """
+
+    def __init__(self, log: Any, reading: Mapping[str, Any] | None = None, source: Source | None = None) -> None:
+        self.log, self.reading, self._source = log, dict(reading or {}), source
+
+    def located(self, episode: Any, problem: Problem) -> Problem:
+        """The problem of a step of an episode, with the row of that step; the first row if it is about no step."""
+        source, ids, rows, start = self._found
+        i = find_index(ids, episode)
+        own = rows[start[i] : start[i + 1]]
+        row = int(own[min(problem.time or 0, own.size - 1)])  # the last state need not have a row of its own
+        return source.located(replace(problem, episode=ids[i]), row)
+
+    @cached_property
+    def _found(self) -> tuple[Source, Names, Ints, Ints]:
+        values, found = read_words(self.log, source=self._source, **self.reading)
+        return found.source, *episode_rows(values, found)

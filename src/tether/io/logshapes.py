@@ -25,8 +25,6 @@ from tether.model.names import is_missing, plain
 from tether.model.stored_names import class_of
 from tether.observation.ends import outcome_names
 
-__all__ = ["OPTIONAL", "LogShape", "are_timestamps", "make_shape"]
-
 OPTIONAL = ("reward", "next_state", "outcome")
 """Columns that a log may have."""
 

@@ -18,8 +18,6 @@ import numpy as np
 
 from tether.io.files import File, file_error, too_large
 
-__all__ = ["check_matlab"]
-
 _WIDTH = {1: 1, 2: 1, 3: 2, 4: 2, 5: 4, 6: 4, 7: 4, 9: 8, 12: 8, 13: 8, 16: 1, 17: 2, 18: 4}
 """Bytes per item, by type of element."""
 _MATRIX, _COMPRESSED = 14, 15

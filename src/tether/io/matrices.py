@@ -26,8 +26,6 @@ from tether.mdp import MDP
 from tether.model.form import TOLERANCE, all_pair_states
 from tether.model.names import Names, name_list
 
-__all__ = ["read_arrays", "write_arrays"]
-
 _DENSEST = 1 << 28
 """More numbers than this are not written as a dense array (2 GB)."""
 

@@ -23,8 +23,6 @@ from tether.model.encode import Coded
 from tether.model.form import TOLERANCE, all_pair_states
 from tether.model.from_table import form_from_table
 
-__all__ = ["check_plain", "from_dataframe", "read_table", "write_table"]
-
 _WANTED = ("state", "action", "next_state", "probability")
 _LABELS = ("state", "action", "next_state")
 

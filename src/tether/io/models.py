@@ -16,8 +16,6 @@ from tether.io.files import File, file_error, name_of
 from tether.mdp import MDP
 from tether.model.storage import is_saved_model
 
-__all__ = ["FORMATS", "format_by_suffix", "format_of", "read_model", "write_model"]
-
 
 class Format(NamedTuple):
     """One format of models: its suffixes, its reader and writer, what has names in it, and if it can hold labels.

@@ -20,8 +20,6 @@ from tether.mdp import MDP
 from tether.model.names import Names
 from tether.observation.path import Path
 
-__all__ = ["Words", "are_whole", "find_index", "find_name", "in_names_of", "text_of", "texts_of", "word_to_label"]
-
 _VALUES = re.compile(r"\((?:[-+0-9.,() ]|[Tt]rue|[Ff]alse){1,1000}\)|[Tt]rue|[Ff]alse")
 """The pattern of numbers and truth values in a tuple, or of a truth value alone; PRISM writes ``(1,true,0)``.
 

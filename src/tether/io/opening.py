@@ -24,17 +24,6 @@ from tether.observation.path import Path, observe
 if TYPE_CHECKING:
     from tether.io.models import Format
 
-__all__ = [
-    "is_environment",
-    "must_exist",
-    "names_in",
-    "open_environment",
-    "open_model",
-    "open_path",
-    "read_as_learned",
-    "rewards_left_out",
-]
-
 
 def open_model(source: str | os.PathLike[str], **options: Any) -> MDP:
     """The model a source names.
@@ -149,7 +138,7 @@ def _allowed(mdp: MDP, path: Path, log: str, episode: str, options: dict[str, An
     try:
         observe(mdp, path)
     except PathError as error:
-        from tether.io.logplaces import LogPlaces
+        from tether.io.logs import LogPlaces
 
         places = LogPlaces(log, options)
         raise PathError([places.located(episode, one) for one in error.problems], error.total) from None

@@ -31,8 +31,6 @@ from tether.model.names import Names, is_missing, make_names, plain
 from tether.observation.ends import outcome_names
 from tether.observation.path import Path, observe
 
-__all__ = ["read_path", "write_path"]
-
 _COLUMNS = ("t", "state", "action", "reward", "outcome")
 
 _HEAD = 64

@@ -18,18 +18,6 @@ from tether.errors import FileError, Problem, QueryError
 from tether.io.files import File, checked_text, opened_bytes
 from tether.mdp import MDP
 
-__all__ = [
-    "entry_rewards",
-    "numbered",
-    "opened_lines",
-    "pair_rewards",
-    "parsed_number",
-    "quoted",
-    "spelled",
-    "target_of",
-    "whole",
-]
-
 _RATIONAL = re.compile(r"[+-]?[0-9]{1,4000}/[0-9]{1,4000}")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _INTERVAL = re.compile(r"\[.*,.*\]")

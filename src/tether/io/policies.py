@@ -22,8 +22,6 @@ from tether.io.opening import must_exist
 from tether.model.model_record import ModelRecord
 from tether.plan.policy import depends_on_time, make_policy
 
-__all__ = ["NAMED", "open_policy", "write_policy"]
-
 NAMED = ("optimal", "observed", "random")
 
 _TOLERANCE = 1e-4

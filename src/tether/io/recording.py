@@ -16,8 +16,6 @@ from tether.observation.episodes import Episodes
 from tether.observation.path import Path
 from tether.plan.policy import as_array, make_policy
 
-__all__ = ["record"]
-
 Choose = Callable[[int, Any], int]
 """The index of the action at a time, in a state as the path names it."""
 

@@ -11,8 +11,6 @@ from tether.io.arrowfiles import guarded, open_arrow
 from tether.io.files import File, file_error
 from tether.plan.saved_results import SavedPlan, SavedSweep, is_sound
 
-__all__ = ["read_plan", "read_sweep"]
-
 _Kind = TypeVar("_Kind", SavedPlan, SavedSweep)
 
 

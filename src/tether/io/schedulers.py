@@ -17,8 +17,6 @@ from tether.io.values import cut_repr
 from tether.model.as_stormpy import names_for_storm, written_values
 from tether.model.model_record import ModelRecord
 
-__all__ = ["read_scheduler", "scheduler_text"]
-
 
 def read_scheduler(file: str, mdp: ModelRecord) -> dict[Any, dict[Any, float]]:
     """The policy of a scheduler without memory: for each state, its actions with their probabilities.

@@ -23,8 +23,6 @@ from tether.errors import FileError, Problem, QueryError
 from tether.io.arrowfiles import damaged
 from tether.io.files import ARCHIVE_END, File, check_archive, ends_of, file_error, name_of, too_large, unpacked_limit
 
-__all__ = ["Sheet", "open_sheet"]
-
 _MOST_ROWS = 1_048_576
 """The most rows that a sheet can have; a damaged file may claim more."""
 

@@ -23,8 +23,6 @@ from tether.io.files import File, file_error
 from tether.mdp import MDP
 from tether.model.as_stormpy import load_stormpy
 
-__all__ = ["from_stormpy", "read_storm"]
-
 _DIGITS = 17
 """A double that is written with so many digits is read as the same double."""
 

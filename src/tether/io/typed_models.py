@@ -17,8 +17,6 @@ from tether.io.opening import open_model
 from tether.mdp import MDP
 from tether.model.several_types import LIST_OF_TYPES, TYPES_FORMAT, Types
 
-__all__ = ["is_types", "open_types", "read_types"]
-
 _AGAIN = "save the types again: types.save(folder)"
 
 

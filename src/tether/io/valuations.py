@@ -14,8 +14,6 @@ from typing import Any
 
 from tether._foundation.words import in_parts
 
-__all__ = ["read_valuation", "read_value", "valuation_class", "variable_names", "write_value"]
-
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 

@@ -24,21 +24,6 @@ from tether.errors import Problem
 from tether.model.encode import EMPTY, UNUSABLE, Coded, coded
 from tether.model.names import is_missing
 
-__all__ = [
-    "DECIMAL_COMMA",
-    "are_all_whole",
-    "cut_repr",
-    "encoded",
-    "encoded_together",
-    "labels_of_arrow",
-    "labels_of_list",
-    "labels_of_text",
-    "mapped",
-    "names_among",
-    "numbers_of_arrow",
-    "numbers_of_list",
-]
-
 _THREADS = 4
 """How many columns, or parts of a column, are handled at once."""
 

@@ -24,8 +24,6 @@ from tether.io.files import check_text, read_bytes, table_kind
 from tether.model.names import Names, make_names
 from tether.observation.episodes import Episodes
 
-__all__ = ["DAY_FIRST", "as_expected", "fold_names"]
-
 DAY_FIRST = re.compile(r"(\d{1,2})[/.-](\d{1,2})[/.-](\d{4})(.*)", re.DOTALL)
 """A date with the day first; what follows is the time of day."""
 

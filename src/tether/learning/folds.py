@@ -13,8 +13,8 @@ given their states and actions.
 All models have the states, pairs and transitions of the learned one, and its rewards. An effect is drawn towards 0 as
 far as the whole log demands, not further because the log was cut: a part of the log has as large a part of the κ
 pseudo-counts of the common row (`tether.model.pooling`). This rule was chosen by trial, on simulated logs;
-docs/trusting-a-log.md says which. An outcome that the remaining counts of a state do not have did happen: it keeps half a count. A state that they do not
-have has one visit of usual practice: all its actions are alike.
+docs/trusting-a-log.md says which. An outcome that the remaining counts of a state do not have did happen: it keeps half
+a count. A state that they do not have has one visit of usual practice: all its actions are alike.
 """
 
 from __future__ import annotations
@@ -27,10 +27,15 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints, summed
-from tether._foundation.checks import whole_number
-from tether._foundation.rounding import ROUNDING
+from tether._foundation.checks import random_generator, whole_number
+from tether._foundation.rounding import ROUNDING, gain_of
+from tether._foundation.words import number
+from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.errors import QueryError
 from tether.io.names_as_text import text_of
+from tether.learning.follower import Follower
+from tether.learning.posterior import posterior
+from tether.learning.worlds import asked_of_each, block_size, drawn_worlds
 from tether.logs.cohort import Cohort, search
 from tether.model.form import Form
 from tether.model.model_record import ModelRecord
@@ -38,23 +43,9 @@ from tether.model.pooling import StateCounts, pooled_rows, recounted, state_coun
 from tether.model.practice import learned_counts
 from tether.model.several_types import Types
 from tether.observation.path import Observation, Path, observe
+from tether.plan.plan_record import PlanRecord
+from tether.plan.tether_record import tether
 from tether.plan.typed_record import TypedRecord
-
-__all__ = [
-    "BLOCKS",
-    "Folds",
-    "checked_folds",
-    "counted_by_block",
-    "filled",
-    "fold_models",
-    "folded",
-    "halves",
-    "rest_of",
-    "unseen",
-    "unseen_types",
-    "with_counts",
-    "without",
-]
 
 BLOCKS = 4
 """How many blocks a fold has: a model of the own fold has all but one of them."""
@@ -293,3 +284,75 @@ def _entries(form: Form, episode: Observation) -> Ints:
     known = after >= 0
     entry = search(form.next_state, form.row_start[pairs[known]], form.row_start[pairs[known] + 1], after[known])
     return entry[entry >= 0]
+
+
+# ---- A plan valued by models of other folds ------------------------------------------------------------------------
+# The value of a plan in models that did not choose it, for one episode: the counts of a learned model cut in two.
+#
+# The plan that is best in a learned model is partly the luckiest one, and its value there is too large. So the steps
+# behind the model are cut into two halves at random, a few times (`halves`). The best plan of each half, within the
+# same limits, is followed in the other half. The mean of these values is what such a plan is worth;
+# models that the other half leaves possible give its interval.
+
+
+_SPLITS = 4
+"""How often the counts are cut in two."""
+
+
+@dataclass(frozen=True, slots=True)
+class CrossFitted:
+    """What plans within some limits are worth where they were not chosen; made by `cross_fitted`.
+
+    Attributes
+    ----------
+    value, gain : float
+        The mean over both halves of each split; and how much better than what was done.
+    low, high : float
+        The 90 % interval of the value, from models that the halves leave possible.
+    promised : float
+        What the plan is worth in the model that chose it.
+    splits, draws : int
+    """
+
+    value: float
+    gain: float
+    low: float
+    high: float
+    promised: float
+    splits: int
+    draws: int
+
+    @property
+    def sentence(self) -> str:
+        """The value and its interval, beside what the model that chose the plan says."""
+        return (
+            f"Where it was not chosen, in the other half of the log, such a plan is worth {number(self.value)} (90 %: "
+            f"{number(self.low)} to {number(self.high)}); the model that chose it says {number(self.promised)}."
+        )
+
+
+def cross_fitted(plan: PlanRecord, draws: int, rng: Any = 0) -> CrossFitted:
+    """The cross-fitted value of a plan of a learned model; ``draws`` models in all give the interval."""
+    cf, generator = plan.cf, random_generator(rng)
+    values: list[float] = []
+    drawn: list[float] = []
+    each, size = max(2, -(-draws // (2 * _SPLITS))), block_size(cf.mdp, cf.T)
+    for _ in range(_SPLITS):
+        models = halves(cf.mdp, generator)
+        worlds = [CounterfactualRecord.again(model, cf.path, cf.mechanism, cf.after) for model in models]
+        for chooser, valuer in ((0, 1), (1, 0)):
+            tied = tether(worlds[chooser], plan.rule, plan.influence, plan.objective, plan.minimise)
+            chosen = Follower([tied.plan(plan.k, plan.m)], [plan.m])
+            own = models[valuer].form.probability
+            some = [own, *(one.form.probability for one in posterior(models[valuer], each, rng=generator).models())]
+            found: list[float] = []
+            for first in range(0, len(some), size):
+                block = drawn_worlds(worlds[valuer], np.stack(some[first : first + size]))
+                asking = asked_of_each(block, worlds[valuer], plan.objective, plan.minimise)
+                found += chosen.follow(asking)[0].reshape(-1).tolist()
+            values.append(found[0])
+            drawn += found[1:]
+    value = float(np.mean(values))
+    low, high = np.quantile(drawn, (0.05, 0.95)).tolist()
+    gain = float(gain_of(value, plan.observed_value, plan.minimise))
+    return CrossFitted(value, gain, low, high, plan.value, _SPLITS, len(drawn))

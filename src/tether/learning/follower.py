@@ -23,8 +23,6 @@ from tether.plan.plan_record import PlanRecord
 from tether.plan.solution import Solution, solve
 from tether.plan.walks import build_chain
 
-__all__ = ["Follower", "expected_return"]
-
 
 class Follower:
     """Follows plans for several k, made for one counterfactual MDP, with several numbers of changes allowed."""

@@ -21,8 +21,6 @@ from tether.logs.batches import open_pieces
 from tether.model.names import Names, make_names, names_in_use
 from tether.observation.episodes import Episodes
 
-__all__ = ["Kinds", "check_no_state", "gather_kinds", "read_log", "with_ends"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kinds:

@@ -46,8 +46,6 @@ from tether.observation.changes import absorbing
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path
 
-__all__ = ["learn", "relearned"]
-
 
 def learn(
     episodes: Episodes | Kinds | Iterable[Path] | Mapping[Any, Path] | str | os.PathLike[str] | Any,

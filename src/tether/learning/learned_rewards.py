@@ -24,8 +24,6 @@ from tether.learning.kinds import Kinds
 from tether.learning.prior import Transitions
 from tether.model.pooling import most_likely_share
 
-__all__ = ["Earnings", "PooledRewards", "fill_empty", "mean_rewards", "pooled_rewards"]
-
 _LARGEST = 1e6
 """With a larger ratio of the variance between actions to that within transitions, rewards are not drawn together."""
 

@@ -37,8 +37,6 @@ from tether.observation.episodes import Episodes
 from tether.observation.path import Path
 from tether.plan.policy import shares_of_pairs
 
-__all__ = ["LearnedTypes", "learn_types"]
-
 
 class LearnedTypes(Types, Displayed):
     """Types that were learned from a log; made by `tether.learn_types`. A `tether.Types`, and what it rests on.

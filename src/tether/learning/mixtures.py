@@ -27,8 +27,6 @@ from tether.model.pooling import state_counts
 from tether.model.practice import learned_counts
 from tether.observation.episodes import Episodes
 
-__all__ = ["Fitted", "Grain", "Steps"]
-
 _SETTLED = 1e-8
 """EM stops when the log-likelihood of a step of the log grows by less than this."""
 

@@ -13,8 +13,6 @@ from tether.errors import Problem, QueryError
 from tether.mdp import MDP
 from tether.model.names import Names
 
-__all__ = ["Support", "Transitions", "add_support", "checked_prior", "of_states"]
-
 Support = Literal["seen", "all"] | MDP | Callable[[Any, Any], Iterable[Any]]
 
 _MOST = 200_000_000

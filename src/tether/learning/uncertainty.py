@@ -16,8 +16,6 @@ from tether._foundation.words import number, percent
 from tether.errors import QueryError
 from tether.model.properties import Property
 
-__all__ = ["ChangedAction", "PlanUncertainty", "SweepUncertainty"]
-
 
 @dataclass(frozen=True, slots=True)
 class ChangedAction(Displayed):

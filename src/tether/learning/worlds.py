@@ -35,8 +35,6 @@ from tether.observation.earned import model_return
 from tether.plan.afterwards import side_by_side
 from tether.plan.objective import asked, asked_key, resting_world, with_rest
 
-__all__ = ["BLOCK", "COPIES", "asked_of_each", "block_size", "drawn_worlds", "observed_values"]
-
 BLOCK = 1 << 20
 """How many transitions a block of draws has, at most, over all steps and plans: 70 megabytes if all are edited."""
 

@@ -22,27 +22,13 @@ from tether._foundation.arrays import Ints
 from tether._foundation.problems import LIMIT, Source
 from tether.errors import FileError, Problem, QueryError
 from tether.io.datasets import read_if_dataset
-from tether.io.logplaces import LogPlaces
-from tether.io.logs import Sound, read_sound_episodes
+from tether.io.logs import LogPlaces, Sound, read_sound_episodes
 from tether.io.names_as_text import are_whole, find_index, text_of
 from tether.logs.cohort import Cohort, find_episodes, reason
 from tether.logs.fingerprint import digest_of_episodes
 from tether.mdp import MDP
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path
-
-__all__ = [
-    "BATCH",
-    "FileStamps",
-    "Log",
-    "MemoryLog",
-    "PiecewiseLog",
-    "Seen",
-    "changes_of",
-    "last_change",
-    "open_log",
-    "open_pieces",
-]
 
 BATCH = 1024
 """At most so many episodes are answered at once; a process that is stopped loses at most these."""
@@ -98,10 +84,10 @@ class MemoryLog:
     places: LogPlaces | None = None
 
     @classmethod
-    def of(cls, found: Sound, places: LogPlaces) -> MemoryLog:
+    def of(cls, sound: Sound, places: LogPlaces) -> MemoryLog:
         """What was read of a table."""
-        broken = {place: reason(problem) for place, problem in found.broken.items()}
-        return cls(found.episodes, broken, tuple(problem.message for problem in found.alone), places)
+        broken = {place: reason(problem) for place, problem in sound.broken.items()}
+        return cls(sound.episodes, broken, tuple(problem.message for problem in sound.alone), places)
 
     @property
     def n_rows(self) -> int:

@@ -15,15 +15,13 @@ import numpy as np
 from tether._foundation.arrays import Flags, Floats, Ints
 from tether.errors import PathError, Problem
 from tether.evaluation.outcomes import outcome_of
-from tether.io.logplaces import LogPlaces
+from tether.io.logs import LogPlaces
 from tether.io.names_as_text import find_index, in_names_of
 from tether.mdp import MDP
 from tether.model.names import Names
 from tether.observation.ends import Meaning
 from tether.observation.episodes import Episodes
 from tether.observation.path import Observation, Path, observe
-
-__all__ = ["Cohort", "find_episodes", "joined", "reason", "search"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

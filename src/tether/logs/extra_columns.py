@@ -19,8 +19,6 @@ from tether.logs.streamed import files_in
 from tether.model.names import plain
 from tether.observation.episodes import Episodes
 
-__all__ = ["ExtraColumns", "extras_of"]
-
 
 @dataclass(frozen=True)
 class ExtraColumns:

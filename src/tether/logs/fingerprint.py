@@ -20,15 +20,6 @@ from tether.observation.episodes import Episodes
 from tether.observation.path import Path
 from tether.plan.policy import as_array, follows_the_record, make_policy
 
-__all__ = [
-    "digest_of_changes",
-    "digest_of_episodes",
-    "digest_of_mechanism",
-    "digest_of_model",
-    "digest_of_policy",
-    "digest_of_values",
-]
-
 _MOST_DECISIONS = 1_000_000
 """If a policy decides more often than this, its decisions are not compared: it would take too long."""
 

@@ -21,8 +21,6 @@ from tether.io.arrowfiles import open_footer, parquet_pieces
 from tether.io.files import table_kind
 from tether.logs.batches import FileStamps, PiecewiseLog, last_change
 
-__all__ = ["StreamedLog", "files_in", "is_streamed"]
-
 _WHOLE = 5_000_000
 """A Parquet file of up to this many rows is read as a whole, and may have its rows in any order."""
 

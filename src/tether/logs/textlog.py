@@ -26,8 +26,6 @@ from tether.io.logs import log_columns
 from tether.io.values import are_all_whole
 from tether.logs.batches import FileStamps, PiecewiseLog, Seen, changes_of, last_change
 
-__all__ = ["TextLog", "is_large_text", "open_text"]
-
 _WHOLE, _WHOLE_PACKED = 1 << 24, 1 << 21
 """A file of up to this many bytes, or this many compressed bytes, is read as a whole."""
 

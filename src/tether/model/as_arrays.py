@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     import pyarrow
     from scipy.sparse import csr_array
 
-__all__ = ["ModelArrays", "arrays_of", "arrow_of", "with_new_rewards"]
-
 LARGEST_DENSE = 4_000_000_000
 """How many bytes a dense copy may take before it is refused."""
 

@@ -15,16 +15,6 @@ from tether.model.form import Form, Rewards
 from tether.model.model_record import ModelRecord
 from tether.model.names import Names
 
-__all__ = [
-    "distinct_names",
-    "label_states",
-    "load_stormpy",
-    "names_for_storm",
-    "stormpy_of",
-    "valuations",
-    "written_values",
-]
-
 _NOT_IN_LABELS = re.compile(r'[\s"]')
 _NOT_IN_ACTIONS = re.compile(r"[^\w.#+-]")
 _TEXT = re.compile(r"[^\s&=!\[\]\"]([^&=\[\]\n\r]*[^\s&=\[\]])?")

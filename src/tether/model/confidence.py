@@ -30,8 +30,6 @@ from tether.errors import QueryError
 from tether.model.form import all_pair_states
 from tether.model.model_record import ModelRecord
 
-__all__ = ["Intervals", "clopper_pearson", "row_intervals"]
-
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Intervals:

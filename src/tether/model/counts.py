@@ -16,8 +16,6 @@ from tether._foundation.words import counted, percent
 if TYPE_CHECKING:
     from tether.model.storage import SavedFile
 
-__all__ = ["Counts", "Pooling", "Reading"]
-
 
 @dataclass(frozen=True, slots=True)
 class Pooling(Displayed):

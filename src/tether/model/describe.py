@@ -11,8 +11,6 @@ from tether._foundation.markup import facts
 from tether._foundation.words import counted
 from tether.model.form import Form, pair_states
 
-__all__ = ["Description", "describe"]
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Description:

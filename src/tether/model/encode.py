@@ -18,8 +18,6 @@ from tether._foundation.problems import Complaints, Source
 from tether.errors import ModelError, Problem
 from tether.model.names import Names, as_array, is_missing, make_names, plain, trusted_names
 
-__all__ = ["EMPTY", "UNUSABLE", "Coded", "as_integers", "coded", "encode"]
-
 EMPTY = -1
 """The code of an empty cell."""
 

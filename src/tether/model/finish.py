@@ -14,17 +14,6 @@ from tether.errors import ModelError, Problem, QueryError
 from tether.model.form import LARGEST_REWARD, ROUNDED, TOLERANCE, Form, Rewards, Rounding, pair_states
 from tether.model.names import Names, name_list
 
-__all__ = [
-    "by_pair_if_possible",
-    "check_rewards",
-    "ends_in",
-    "final_rewards",
-    "finish",
-    "says_yes",
-    "terminal_states",
-]
-
-
 _CHUNK = 1 << 16
 
 

@@ -32,18 +32,6 @@ from tether.core.batch import Model
 if TYPE_CHECKING:
     from tether.model.storage import SavedFile
 
-__all__ = [
-    "LARGEST_REWARD",
-    "ROUNDED",
-    "TOLERANCE",
-    "Form",
-    "Rewards",
-    "Rounding",
-    "all_pair_states",
-    "model_of",
-    "pair_states",
-]
-
 
 TOLERANCE = 1e-6
 """How far from 1 the sum of a row may be: a smaller difference counts as rounding."""

@@ -13,8 +13,6 @@ from tether.model.finish import finish
 from tether.model.form import Form, Rewards
 from tether.model.names import Names, make_names
 
-__all__ = ["Pairs", "form_from_arrays", "rewards_from"]
-
 _SHAPES = {
     "sa": "(S, A)",
     "sas": "(S, A, S)",

@@ -20,8 +20,6 @@ from tether.model.form import Form
 from tether.model.from_table import form_from_codes
 from tether.model.names import Names, is_missing, make_names, plain
 
-__all__ = ["form_from_function", "takes_next_state"]
-
 
 def form_from_function(
     initial: Any,

@@ -16,8 +16,6 @@ from tether.model.finish import finish
 from tether.model.form import Form, Rewards
 from tether.model.names import Names, plain
 
-__all__ = ["form_from_codes", "form_from_table"]
-
 _PART = 1 << 17
 """How many rows are sorted at a time: few enough for the processor's cache."""
 

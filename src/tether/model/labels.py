@@ -24,18 +24,6 @@ from tether.errors import ModelError, Problem, QueryError
 from tether.model.finish import says_yes
 from tether.model.names import Names, Tracked, as_array, name_list, plain
 
-__all__ = [
-    "LabelSets",
-    "Labels",
-    "Side",
-    "StateSet",
-    "check_names",
-    "member_indices",
-    "name_text",
-    "side_in_words",
-    "with_label_sets",
-]
-
 ErrorKind = type[ModelError] | type[QueryError]
 
 Side = Literal["bad", "good", ""]

@@ -19,8 +19,6 @@ from tether.model.form import all_pair_states
 if TYPE_CHECKING:
     from tether.model.model_record import ModelRecord
 
-__all__ = ["Learned", "alike", "learned"]
-
 _LISTED = 4
 """How many pairs and states a sentence names."""
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from tether.model.storage import SavedFile
 
-__all__ = ["ModelRecord"]
-
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class ModelRecord(Tabular):

@@ -19,18 +19,6 @@ from tether._foundation.markup import Displayed
 from tether._foundation.words import counted
 from tether.errors import ModelError, Problem
 
-__all__ = [
-    "Names",
-    "Tracked",
-    "as_array",
-    "is_missing",
-    "make_names",
-    "name_list",
-    "names_in_use",
-    "plain",
-    "trusted_names",
-]
-
 _LISTED = 12
 """How many names an error message lists; if there are more, it gives a summary."""
 

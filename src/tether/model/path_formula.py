@@ -29,20 +29,6 @@ import numpy as np
 from tether._foundation.arrays import Flags, Ints
 from tether.errors import Problem, QueryError
 
-__all__ = [
-    "ALWAYS",
-    "NEVER",
-    "Automaton",
-    "Tree",
-    "automaton",
-    "negation",
-    "one_after_other",
-    "sets_of",
-    "shortened",
-    "steps_looked_at",
-    "text_of",
-]
-
 Tree = tuple[Any, ...]
 
 ALWAYS: Tree = ("and",)

@@ -42,22 +42,6 @@ from tether._foundation.arrays import Flags, Floats, Ints, summed
 from tether.model.counts import Counts, Pooling
 from tether.model.form import Form, all_pair_states
 
-__all__ = [
-    "StateCounts",
-    "Values",
-    "advantages_of",
-    "common_rows",
-    "likely_shares",
-    "most_likely_share",
-    "pool",
-    "pooled_rows",
-    "recounted",
-    "repooled",
-    "state_counts",
-    "usual_values",
-    "values_of",
-]
-
 _STEPS = 10_000
 """Usual practice is valued over at most so many steps, where every episode ends at some time."""
 

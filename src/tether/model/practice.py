@@ -27,11 +27,6 @@ from tether.model.pooling import StateCounts, Values, advantages_of, pool, state
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = [
-    "Advantage", "Practice", "learned_counts", "practice", "reward_differences", "shares_together",
-    "strongest_in_words",
-]  # fmt: skip
-
 _SHOWN = 20
 """How many rows a notebook shows."""
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 _Kind = TypeVar("_Kind", bound="ModelRecord")
 
-__all__ = ["Memory", "memory_of", "model_itself", "product_model", "remembered_by"]
-
 
 @dataclass(frozen=True, eq=False)
 class Memory:

@@ -50,19 +50,6 @@ from tether.model.state_sets import as_given, mask_of
 if TYPE_CHECKING:
     from tether.model.model_record import ModelRecord
 
-__all__ = [
-    "Decided",
-    "Property",
-    "avoid",
-    "make_property",
-    "objective_name",
-    "parse_property",
-    "property_of",
-    "reach",
-    "until",
-    "value_name",
-]
-
 Kind = Literal["reach", "avoid", "until", "formula"]
 Given = str | tuple[Any, ...] | StateFormula | Callable[[Any], bool]
 

@@ -24,8 +24,6 @@ from tether.model.path_formula import Tree as PathTree
 if TYPE_CHECKING:
     from tether.model.model_record import ModelRecord
 
-__all__ = ["ReturnAsked", "StateFormula", "is_formal", "parse_formal", "parse_return"]
-
 _TOKEN = re.compile(
     r'\s*(?:(?P<label>"[^"]*")|(?P<number>-?\d+(?:\.\d+)?)|(?P<word>[A-Za-z_]\w*)|(?P<sign>=\?|=>|<=|>=|!=|[=<>!&|()\[\]{},]))'
 )

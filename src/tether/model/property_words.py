@@ -11,8 +11,6 @@ from tether.model.names import name_list
 from tether.model.path_formula import ALWAYS, NEVER, Tree, negation, one_after_other, text_of
 from tether.model.property_language import StateFormula
 
-__all__ = ["as_formal", "as_text", "in_words", "said"]
-
 _NAMED = 3
 """How many states of a set are named in words; more are counted."""
 

@@ -19,8 +19,6 @@ from tether.errors import FileError, Problem, QueryError
 from tether.model.model_record import ModelRecord
 from tether.model.practice import shares_together
 
-__all__ = ["LIST_OF_TYPES", "TYPES_FORMAT", "Types", "refuse_types"]
-
 LIST_OF_TYPES = "types.json"
 """The file of a directory of types that names them."""
 

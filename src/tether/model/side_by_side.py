@@ -18,8 +18,6 @@ from tether.model.names import make_names
 if TYPE_CHECKING:
     from tether.model.model_record import ModelRecord
 
-__all__ = ["copied_form", "copied_model", "shifted", "shifted_starts"]
-
 _Kind = TypeVar("_Kind", bound="ModelRecord")
 
 

@@ -17,8 +17,6 @@ from tether.model.property_language import StateFormula
 if TYPE_CHECKING:
     from tether.model.model_record import ModelRecord
 
-__all__ = ["as_given", "mask_of", "state_indices"]
-
 
 def as_given(kind: str, name: str, value: Any) -> str | tuple[Any, ...] | Callable[[Any], bool]:
     """A set of states as it is kept: a label, a tuple of states, or a function."""

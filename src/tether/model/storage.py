@@ -41,8 +41,6 @@ from tether.model.model_record import ModelRecord
 from tether.model.names import Names, make_names
 from tether.model.stored_names import StoredNames, encode_names
 
-__all__ = ["Part", "SavedFile", "in_memory", "is_saved_model", "load", "save"]
-
 _Kind = TypeVar("_Kind", bound=ModelRecord)
 
 VERSION = 1

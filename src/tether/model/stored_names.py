@@ -29,8 +29,6 @@ from tether.model.names import Names, trusted_names
 if TYPE_CHECKING:
     from tether.model.storage import Part, SavedFile
 
-__all__ = ["StoredNames", "class_of", "decode_names", "encode_names"]
-
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _SCALARS = (np.bool_, np.integer, np.floating, np.str_)
 _LOW, _HIGH = -(2**63), 2**64

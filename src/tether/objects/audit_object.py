@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from tether.influence.rules import GivenRule as Rule
     from tether.model.properties import Property
 
-__all__ = ["Audit", "audit"]
-
 
 class Audit(AuditRecord, Displayed):
     """The result of an audit of a log; made by `tether.audit`.
@@ -274,7 +272,7 @@ def audit(
         A policy, as `CounterfactualMDP.evaluate` takes it: it is evaluated against every episode, instead of planning.
     draws : int
         For a learned model: how many models to draw for credible intervals; ``seed`` says which. With ``folds=0``
-        episodes are then answered one by one, which takes longer.
+        they are drawn for one episode after the other, which takes longer.
     folds : int, optional
         For plans of a learned model: in how many folds its log is cut by episode, 2 by default. The plan of an episode
         is chosen by the model of the other folds and valued by the model of its own fold without it, and the other way

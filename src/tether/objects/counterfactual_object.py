@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from tether.plan.pareto import Front
     from tether.plan.sweep import Sweep
 
-__all__ = ["CounterfactualMDP", "counterfactual"]
-
 
 class CounterfactualMDP(EpisodeQuestions):
     """A model conditioned on an observed path; made by `counterfactual`.

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from tether.plan.tether_record import TetherRecord
     from tether.plan.unfolded import CounterfactualRows
 
-__all__ = ["EpisodeQuestions", "write_plan"]
-
 
 class EpisodeQuestions(Shown, CounterfactualRecord):
     """A model conditioned on an observed path, with what is asked of it beside plans."""

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from tether.explanation.verdicts import Nouns
 
-__all__ = ["HistoryPlan"]
-
 
 class HistoryPlan(Displayed):
     """A plan for hidden types, or with a limit on whole paths."""

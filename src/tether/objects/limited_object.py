@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from tether.evaluation.certificate import Certificate
     from tether.explanation.limited_explanation import LimitedExplanation
 
-__all__ = ["LimitedPlan"]
-
 
 class LimitedPlan(LimitedPlanRecord, HistoryPlan):
     __doc__ = LimitedPlanRecord.__doc__

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from tether.objects.tether_object import Tethered
     from tether.plan.saved_results import SavedPlan
 
-__all__ = ["Plan"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan(Shown, PlanRecord):

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from tether.influence.rules import GivenRule as Rule
     from tether.io.intervals import IntervalModel
 
-__all__ = ["Robust", "RobustPlan", "robust"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RobustPlan(RobustPlanRecord, Plan):

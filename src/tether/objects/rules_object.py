@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from tether.explanation.verdicts import Nouns
     from tether.model.properties import Property
 
-__all__ = ["Rules", "compare", "evaluate_rules", "rules"]
-
 
 class Rules(RulesRecord):
     """Rules with their numbers, best first: a sequence of `tether.records.EvaluatedRule`.

@@ -18,8 +18,6 @@ from tether.plan.tether_record import TetherRecord
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["Tethered"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tethered(Shown, Tabular, TetherRecord, Displayed):

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from tether.explorer.notebook import Inline
     from tether.model.properties import Property
 
-__all__ = ["TypedCounterfactual", "TypedPlan"]
-
 
 class TypedPlan(TypedPlanRecord, HistoryPlan):
     __doc__ = TypedPlanRecord.__doc__

@@ -27,8 +27,6 @@ from tether.errors import PathError, Problem
 from tether.model.names import Names
 from tether.observation.cells import Cells, read_cells
 
-__all__ = ["ByRow", "Steps", "arrange_log", "arrange_sound", "episode_rows"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Steps:

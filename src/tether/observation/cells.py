@@ -17,8 +17,6 @@ from tether.errors import Problem
 from tether.model.encode import Coded, encode
 from tether.model.names import Names, is_missing, plain
 
-__all__ = ["Cells", "code", "read_cells", "without_floats"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:

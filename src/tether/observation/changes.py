@@ -18,16 +18,6 @@ import numpy as np
 from tether._foundation.arrays import Flags, Ints, spans, starts
 from tether.model.form import Form
 
-__all__ = [
-    "absorbing",
-    "changes_something",
-    "done_then",
-    "is_change",
-    "nothing_left",
-    "nothing_to_change",
-    "pairs_with",
-]
-
 _NO_ACTION = -1
 """The index of an action that no state has."""
 

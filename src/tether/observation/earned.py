@@ -22,8 +22,6 @@ from tether._foundation.words import counted, number
 from tether.model.model_record import ModelRecord
 from tether.observation.path import Observation, Path, observe
 
-__all__ = ["Earned", "earned", "model_return", "rewarded", "step_rewards"]
-
 
 @dataclass(frozen=True, slots=True)
 class Earned(Displayed):

@@ -22,8 +22,6 @@ from tether.observation.cells import without_floats
 if TYPE_CHECKING:
     from tether.observation.path import Path
 
-__all__ = ["Meaning", "outcome_names", "settled"]
-
 
 def outcome_names(column: Any, heading: str, complaints: Complaints) -> Coded:
     """A column of outcomes by name: text as it is; numbers and truth values named after the column, ``died=1``.

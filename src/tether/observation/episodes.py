@@ -32,8 +32,6 @@ from tether.observation.path import Observation, Path, observe
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["Episodes", "table_of_steps"]
-
 _SHOWN = 10
 """How many episodes a notebook shows."""
 

@@ -11,8 +11,6 @@ from tether.errors import PathError, Problem, QueryError
 from tether.model.model_record import ModelRecord
 from tether.observation.path import Observation, Path, observe
 
-__all__ = ["observe_indices", "path_of"]
-
 
 def observe_indices(mdp: ModelRecord, states: Any, actions: Any) -> Observation:
     """An observation from the indices of states s_0 … s_T and actions a_0 … a_{T-1}.

@@ -30,8 +30,6 @@ from tether.observation.ends import settled
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["Observation", "Path", "observe", "time_index"]
-
 
 @dataclass(frozen=True, slots=True, repr=False, init=False)
 class Path(Tabular):

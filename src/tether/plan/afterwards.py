@@ -35,18 +35,6 @@ from tether.plan.solution import backward_values, choice_type
 from tether.plan.standard import Standard, is_best
 from tether.plan.walks import build_chain, or_rest
 
-__all__ = [
-    "chain_after",
-    "chances_after",
-    "expected_after",
-    "how_they_end",
-    "in_copies",
-    "rest_of",
-    "side_by_side",
-    "step_by_step",
-    "tables_after",
-]
-
 _FOLLOWED = 200
 """How many steps of usual practice, at most, are drawn one by one."""
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from tether.core.backward import Problem as EngineProblem
     from tether.core.backward import Solved as EngineSolved
 
-__all__ = ["Progress", "Solved", "View", "final_rewards", "measure_backward", "observed_value", "solve_backward"]
-
 Progress = Callable[[int, int], None]
 """Called with the number of time steps that are done, and the number of all."""
 

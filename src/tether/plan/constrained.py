@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from tether.plan.plan_record import PlanRecord
     from tether.plan.tether_record import TetherRecord
 
-__all__ = ["Constraint", "Mixture", "constrained"]
-
 _CLOSE = 1e-12
 """Probabilities that differ by less are the same."""
 

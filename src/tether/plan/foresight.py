@@ -27,8 +27,6 @@ from tether.plan.standard import LayerValues, Standard, check_finite
 if TYPE_CHECKING:
     from tether.core.backward import Problem
 
-__all__ = ["Foresight"]
-
 _ROUNDING = 1e-11
 """Values are tied if they differ by less than this share of the numbers that were added up, as in reviews."""
 

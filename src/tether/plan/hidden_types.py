@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from tether._kernels.vectors import StepRows, Vectors
     from tether.influence.kappa import Thresholds
 
-__all__ = ["MOST", "ROOM", "Choice", "SideBySide", "TypedValues", "places_of", "reached_states"]
-
 MOST = 48
 """How many vectors of a node are kept, with more than two types."""
 

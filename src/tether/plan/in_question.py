@@ -22,8 +22,6 @@ from tether.model.property_words import as_formal
 from tether.model.state_sets import mask_of
 from tether.observation.path import Observation, Path
 
-__all__ = ["carried_advice", "in_question", "observed_in_question", "plain_in_question", "remembering"]
-
 _Kind = TypeVar("_Kind", bound=CounterfactualRecord)
 _Model = TypeVar("_Model", bound=ModelRecord)
 

@@ -22,8 +22,6 @@ from tether.model.model_record import ModelRecord
 from tether.model.product import memory_of
 from tether.plan.plan_record import PlanRecord
 
-__all__ = ["LiftedPlan"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiftedPlan:

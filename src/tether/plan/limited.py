@@ -25,8 +25,6 @@ from tether.observation.changes import is_change
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["Key", "LimitedPlanRecord", "Where", "follow_limited"]
-
 
 class Key(NamedTuple):
     """A node of such a plan: a state, the changes that are left, and what else it remembers."""

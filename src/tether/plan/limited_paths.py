@@ -9,8 +9,6 @@ from tether.plan.lost_chance import with_chance
 from tether.plan.path_budget import budgeted
 from tether.plan.tether_record import TetherRecord
 
-__all__ = ["limited_plan"]
-
 
 def limited_plan(
     tied: TetherRecord, k: int | None, m: int, budget: float | None, lost: float | None, has_constraint: bool

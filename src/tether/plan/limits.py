@@ -14,8 +14,6 @@ from tether.errors import QueryError
 from tether.plan.plan_record import PlanRecord
 from tether.plan.sweep import Sweep
 
-__all__ = ["ABOUT", "SHARE", "Beyond", "Limit", "about_k", "beyond", "enough_k"]
-
 SHARE = 0.9
 """A tether is long enough if it gives this share of what the longest one gives."""
 

@@ -30,8 +30,6 @@ from tether.plan.tether_record import TetherRecord, refuse_price
 if TYPE_CHECKING:
     from tether._kernels.vectors import StepRows, Vectors
 
-__all__ = ["with_chance"]
-
 _CLOSE = 1e-12
 """Probabilities that differ by less are the same."""
 

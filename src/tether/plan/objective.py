@@ -34,8 +34,6 @@ from tether.plan.afterwards import rest_of
 from tether.plan.resting import entries_at_rest, resting_model
 from tether.plan.standard import Standard
 
-__all__ = ["asked", "asked_key", "asked_set", "best_within", "negated", "negated_model", "resting_world", "with_rest"]
-
 
 def asked(
     cf: CounterfactualRecord,

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     import pyarrow
     from matplotlib.axes import Axes
 
-__all__ = ["Front", "Point", "against_property", "pareto"]
-
 Measure = Literal["strength", "closeness"] | Property
 
 
@@ -157,7 +155,7 @@ class Front(Tabular):
         >>> tether.counterfactual(case.mdp, case.path).pareto(m=2).plot().get_ylabel()
         'value of the initial state'
         """
-        from tether.figures.front import plot_pareto
+        from tether.figures.tradeoffs import plot_pareto
 
         return plot_pareto(self, ax)
 

@@ -28,8 +28,6 @@ from tether.plan.best_values import final_rewards
 from tether.plan.limited import Key, LimitedPlanRecord, follow_limited
 from tether.plan.tether_record import TetherRecord, refuse_price
 
-__all__ = ["budgeted"]
-
 _DIGITS = 12
 """Sums of distances that agree to so many decimals are the same."""
 

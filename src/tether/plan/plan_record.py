@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from tether.plan.sweep import Sweep
     from tether.plan.tether_record import TetherRecord
 
-__all__ = ["PlanRecord"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PlanRecord(Tabular):

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from tether.plan.sweep import Sweep
     from tether.plan.tether_record import TetherRecord
 
-__all__ = ["front_table", "plan_table", "policy_array", "sweep_table", "thresholds_table", "values_array"]
-
 
 def plan_table(plan: PlanRecord) -> pa.Table:
     """One row per node that the plan covers; see `Plan.to_arrow`."""

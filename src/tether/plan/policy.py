@@ -42,8 +42,6 @@ from tether.observation.changes import nothing_to_change
 from tether.observation.path import Path
 from tether.plan.solution import Solution, solve
 
-__all__ = ["Policy", "depends_on_time", "follows_the_record", "make_policy", "noisy", "shares_of_pairs"]
-
 _TOLERANCE = 1e-5
 """How far from 1 the probabilities of a policy may sum: those of a network are numbers of single precision."""
 

@@ -16,8 +16,6 @@ from tether.model.form import Form, Rewards, pair_states
 from tether.model.model_record import ModelRecord
 from tether.model.properties import Decided, Property
 
-__all__ = ["asked_model", "counts_at_rest", "entries_at_rest", "resting_model"]
-
 
 def asked_model(mdp: ModelRecord, objective: Property | None) -> tuple[ModelRecord, Decided | None]:
     """The plain model in which the values are returns, and which states decide the property (None without one)."""

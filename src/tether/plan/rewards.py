@@ -14,8 +14,6 @@ from tether.core.batch import Layer, Model
 from tether.model.form import Rewards
 from tether.model.model_record import ModelRecord
 
-__all__ = ["ExpectedRewards", "without_rewards"]
-
 
 class ExpectedRewards:
     """Expected rewards of the pairs of a model under its own rows, step by step.

@@ -43,8 +43,6 @@ from tether.plan.tether_record import tether
 if TYPE_CHECKING:
     from tether.core.chain import Chain
 
-__all__ = ["RobustPlanRecord", "RobustRecord"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RobustPlanRecord(PlanRecord):

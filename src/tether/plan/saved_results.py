@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from tether.plan.plan_record import PlanRecord
     from tether.plan.sweep import Sweep
 
-__all__ = ["SavedPlan", "SavedSweep", "plan_without_model", "sweep_without_model", "write_result"]
-
 _FORMAT = 3
 _SETTINGS, _NAMES, _CHECKSUM = b"tether", b"tether.names", b"tether.checksum"
 _OF_PLAN = ("t", "state_index", "changes_left", "uninfluenced", "action_index")

@@ -24,8 +24,6 @@ from tether.plan.in_question import plain_in_question
 from tether.plan.resting import asked_model
 from tether.plan.rewards import ExpectedRewards
 
-__all__ = ["Solution", "backward_values", "choice_type", "initial_state", "number_of_steps", "solve"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Solution:

@@ -28,8 +28,6 @@ from tether.plan.rewards import ExpectedRewards
 from tether.plan.solution import backward_values, choice_type
 from tether.plan.walks import or_rest
 
-__all__ = ["LayerValues", "Standard", "check_finite", "is_best"]
-
 
 def is_best(against: Any) -> bool:
     """Whether ``against`` is the best of the model, not a policy of its own."""

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from tether.plan.saved_results import SavedSweep
 
-__all__ = ["Sweep", "checked_measures"]
-
 _MEASURES = ("about_episode", "std")
 
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from tether.influence.why import Why
     from tether.plan.pareto import Front
 
-__all__ = ["TetherRecord", "tether"]
-
 
 @dataclass
 class _Kept:

@@ -31,8 +31,6 @@ from tether.plan.objective import asked, asked_key, with_rest
 from tether.plan.resting import resting_model
 from tether.plan.rewards import without_rewards
 
-__all__ = ["tracked"]
-
 Status = Literal["open", "holds", "fails"]
 
 

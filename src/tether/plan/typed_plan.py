@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from tether._kernels.vectors import StepRows
 
-__all__ = ["Node", "TypedPlanRecord", "TypedSweep", "typed_sweep", "typed_values", "worlds"]
-
 
 class Node(NamedTuple):
     """Where a plan can be: a state, the changes that are left, and which vector it follows."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     import pyarrow
     from matplotlib.axes import Axes
 
-__all__ = ["TypedRecord", "TypesOverTime"]
-
 
 class TypesOverTime(Mapping[str, Floats], Tabular, Displayed):
     """The probability of each type before the first step and after each: arrays of T + 1 numbers, by type.

@@ -38,8 +38,6 @@ from tether.plan.tether_record import TetherRecord
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["CounterfactualRows", "Unfolded", "choices_in", "rows_of", "rows_table", "unfolded"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CounterfactualRows(Displayed):

@@ -15,8 +15,6 @@ from tether.errors import Problem, QueryError
 from tether.model.form import model_of
 from tether.model.model_record import ModelRecord
 
-__all__ = ["build_chain", "chain_value", "graph_chain", "or_rest"]
-
 
 def chain_value(mdp: ModelRecord, chain: Chain, occupancy: list[Floats] | None = None) -> float:
     """Expected return, discounted, of what is visited; ``occupancy`` has the probability of each node, if known."""

@@ -28,8 +28,6 @@ from tether.ruling.practised import Candidate, apply_rules
 from tether.ruling.rule_results import EvaluatedRule
 from tether.ruling.searching import SURE, Ranked, permuted
 
-__all__ = ["search_rules"]
-
 _REPLAYED = 6
 """How many of the best rules are replayed at a time."""
 
@@ -102,9 +100,9 @@ class _Search:
         self._best: Ranked | None = None
         self.replayed: list[EvaluatedRule] = []
 
-    def is_sure(self, one: Ranked) -> bool:
+    def is_sure(self, ranked: Ranked) -> bool:
         """Whether a rule surely adds something, and more than any rule does where actions are permuted."""
-        return self.run.choosing.is_sure(one.gain) and one.score > self._chance
+        return self.run.choosing.is_sure(ranked.gain) and ranked.score > self._chance
 
     def choose(self, name: str, drawn: Floats | None) -> tuple[EvaluatedRule, Floats] | None:
         """The rule that is chosen, and its random sums; ``drawn`` are those of the rules that hold already."""
@@ -140,8 +138,8 @@ class _Search:
                 if several := list(islice(sure, _REPLAYED)):
                     yield several
 
-    def _is_harmless(self, one: EvaluatedRule) -> bool:
-        return self.harm is None or one.harmed_chosen <= self.harm
+    def _is_harmless(self, judged: EvaluatedRule) -> bool:
+        return self.harm is None or judged.harmed_chosen <= self.harm
 
     def reason(self) -> str:
         """Why no rule was chosen, in a sentence."""

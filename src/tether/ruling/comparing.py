@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     from tether.auditing.running import Progress
 
-__all__ = ["ComparedGroup", "Comparison", "compare_groups"]
-
 _LISTED = 8
 """How many groups an error lists."""
 
@@ -167,25 +165,25 @@ class Comparison(Tabular):
             found.append(f"{many}; {counts} first one counts.")
         return found
 
-    def _of_group(self, one: ComparedGroup) -> list[str]:
+    def _of_group(self, group: ComparedGroup) -> list[str]:
         ends = ""
         if self.bad:
-            expected = percent(min(max(one.bad[0] - one.bad_beyond[0], 0.0), 1.0))
-            ends = f", {_share(one.bad)} {_ended(self.bad)} ({_ends(one.bad)}; {expected} were to be expected)"
-        others = [(name, end) for name, end in one.outcomes.items() if name != self.bad]
+            expected = percent(min(max(group.bad[0] - group.bad_beyond[0], 0.0), 1.0))
+            ends = f", {_share(group.bad)} {_ended(self.bad)} ({_ends(group.bad)}; {expected} were to be expected)"
+        others = [(name, end) for name, end in group.outcomes.items() if name != self.bad]
         ends += "".join(f", {_share(end)} {_ended(name)} ({_ends(end)})" for name, end in others)
-        found = [f"{self.by} {shown(one.group)}: {counted(one.episodes, 'episode')}{ends}."]
+        found = [f"{self.by} {shown(group.group)}: {counted(group.episodes, 'episode')}{ends}."]
         if not self.objective:
-            observed = three_digits(one.observed[0])
-            found.append(f"The return was {observed}; {self._amount(one.expected)} was to be expected.")
+            observed = three_digits(group.observed[0])
+            found.append(f"The return was {observed}; {self._amount(group.expected)} was to be expected.")
         luck = "luck saved" if self.minimise else "luck added"
-        found.append(f"Mistakes cost {self._amount(one.mistakes)} per episode, {luck} {self._amount(one.luck)}.")
-        if one.differs:
-            how = "better" if one.difference[0] > 0 else "worse"
-            least, most = sorted((abs(one.difference[1]), abs(one.difference[2])))
-            size = self._amount((abs(one.difference[0]), least, most))
+        found.append(f"Mistakes cost {self._amount(group.mistakes)} per episode, {luck} {self._amount(group.luck)}.")
+        if group.differs:
+            how = "better" if group.difference[0] > 0 else "worse"
+            least, most = sorted((abs(group.difference[1]), abs(group.difference[2])))
+            size = self._amount((abs(group.difference[0]), least, most))
             return [*found, f"After case mix it did {how} than the others, by {size}."]
-        return [*found, f"After case mix no difference to the others can be shown: {self._amount(one.difference)}."]
+        return [*found, f"After case mix no difference to the others can be shown: {self._amount(group.difference)}."]
 
     def _amount(self, found: tuple[float, float, float]) -> str:
         """A mean with its interval; of a property in percentage points."""

@@ -18,8 +18,6 @@ from tether.io.names_as_text import find_index
 from tether.model.model_record import ModelRecord
 from tether.model.names import name_list
 
-__all__ = ["Condition", "Variable", "all_conditions", "find_states", "read_condition", "variables_of"]
-
 _TERM = re.compile(r"(?P<name>.+?)\s*(?:==|=|\bis\b)\s*(?P<value>.+)", re.DOTALL)
 
 

@@ -18,8 +18,6 @@ from tether.ruling.recorded import Recorded, RuleWorld
 if TYPE_CHECKING:
     from tether.auditing.where import Selection
 
-__all__ = ["CHOOSING", "LogCounts", "count_log", "is_held_out"]
-
 CHOOSING, REPORTING = 0, 1
 """The part of a log on which rules are chosen, and the part on which they are reported."""
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from tether.auditing.running import Progress
     from tether.logs.batches import Log
 
-__all__ = ["RuleRun", "judge_rules"]
-
 _LEVEL = 0.9
 """The level of intervals."""
 
@@ -218,11 +216,11 @@ class RuleRun:
             )
 
     def _evaluated(
-        self, rules: Sequence[Candidate], found: BatchNumbers, number: int, whole: bool, base: Floats | None,
+        self, rules: Sequence[Candidate], numbers: BatchNumbers, number: int, whole: bool, base: Floats | None,
         whose: int, is_chosen: bool,
     ) -> EvaluatedRule:  # fmt: skip
         world, every, sign = self.world, self.every, self.world.sign
-        sums = dict(zip(NUMBERS, found.sums[number].tolist(), strict=True))
+        sums = dict(zip(NUMBERS, numbers.sums[number].tolist(), strict=True))
         gain = every.gain(rules)
         ruled = apply_rules(every.usual, world.pair_state, rules)
         before = after = float("nan")
@@ -231,17 +229,17 @@ class RuleRun:
             starts = every.first, every.horizon, every.weight
             before = every.values.end_chance(world.bad, *starts)
             after = Values(world, every.mdp, share).end_chance(world.bad, *starts)
-        bad, drawn = world.bad is not None, found.drawn[number]
-        touched, harmed = found.chosen[number]
+        bad, drawn = world.bad is not None, numbers.drawn[number]
+        touched, harmed = numbers.chosen[number]
         words = [OneRule(one.condition, one.edit.instead_of, one.edit.do) for one in rules]
-        low, high = sorted(sign * end for end in self._interval(gain, found, number, whose))
+        low, high = sorted(sign * end for end in self._interval(gain, numbers, number, whose))
         own = drawn if base is None else drawn - base
-        held, added = (self._held_out(one, found) for one in (drawn, own))
+        held, added = (self._held_out(one, numbers) for one in (drawn, own))
         more = every.gain(rules[-1:], rules[:-1])
         return EvaluatedRule(
             rule=words[-1],
             on_top_of=tuple(words[:-1]),
-            episodes=int(found.counted[0]),
+            episodes=int(numbers.counted[0]),
             touched=int(sums["touched"]),
             steps=int(sums["steps"]),
             gain=sign * gain.mean,
@@ -252,14 +250,14 @@ class RuleRun:
             harmed=(sums["harmed"] + sums["harmed_most"]) / 2,
             **{f"{name}_{end}": sums[f"{name}_{end}"] for name in ("helped", "harmed") for end in ("low", "high")},
             bad=world.bad_name,
-            bad_ended=found.bad,
+            bad_ended=numbers.bad,
             bad_touched=int(sums["bad_touched"]),
             **{name: sums[name] if bad else float("nan") for name in NUMBERS if name.startswith(("saved", "lost"))},
             bad_before=before,
             bad_after=after,
             saved_share=None,
             lost_share=None,
-            held_out=int(found.counted[1]),
+            held_out=int(numbers.counted[1]),
             held_out_gain=held[0],
             held_out_low=held[1],
             held_out_high=held[2],
@@ -271,63 +269,63 @@ class RuleRun:
             minimise=world.minimise,
             objective="" if world.objective is None else str(world.objective),
             gamma_star=undoing_gamma(every.values, ruled, every.first, every.horizon, every.weight) if whole else None,
-            better=_chance_of_more(own, found, whose) if every.is_learned else more.better,
+            better=_chance_of_more(own, numbers, whose) if every.is_learned else more.better,
             is_chosen=is_chosen,
         )
 
-    def _interval(self, gain: Gain, found: BatchNumbers, number: int, whose: int) -> tuple[float, float]:
+    def _interval(self, gain: Gain, numbers: BatchNumbers, number: int, whose: int) -> tuple[float, float]:
         """The interval of a gain, over episodes. A learned model draws the gain towards 0: it is not the middle.
 
         The effects of such a model come from the log. Where the log helped to choose the rule, its other part counts.
         """
         ends = 0.5 - _LEVEL / 2, 0.5 + _LEVEL / 2
         if self.every.is_learned:
-            low, high = np.quantile(_means(found.drawn[number], found, whose), ends).tolist()
+            low, high = np.quantile(_means(numbers.drawn[number], numbers, whose), ends).tolist()
             return min(gain.mean, low), max(gain.mean, high)
-        drawn = _means(found.drawn[number], found, _ALL)
-        mean = found.sums[number, NUMBERS.index("gain")] / max(int(found.counted[0]), 1)
+        drawn = _means(numbers.drawn[number], numbers, _ALL)
+        mean = numbers.sums[number, NUMBERS.index("gain")] / max(int(numbers.counted[0]), 1)
         low, high = np.quantile(drawn - mean, ends).tolist()
         return gain.mean + low, gain.mean + high
 
-    def _held_out(self, sums: Floats, found: BatchNumbers) -> tuple[float, float, float]:
+    def _held_out(self, sums: Floats, numbers: BatchNumbers) -> tuple[float, float, float]:
         """The gain on held-out episodes, and its interval over episodes; ``sums`` are as in `BatchNumbers.drawn`."""
-        n, sign = int(found.counted[1]), self.world.sign
+        n, sign = int(numbers.counted[1]), self.world.sign
         if n == 0:
             return (float("nan"),) * 3
-        drawn = sign * _means(sums, found, _HELD_OUT)
+        drawn = sign * _means(sums, numbers, _HELD_OUT)
         low, high = np.quantile(drawn, (0.5 - _LEVEL / 2, 0.5 + _LEVEL / 2))
         return sign * float(sums[2, 0] / n), float(low), float(high)
 
-    def with_shares(self, one: EvaluatedRule, rules: Sequence[Candidate]) -> EvaluatedRule:
+    def with_shares(self, judged: EvaluatedRule, rules: Sequence[Candidate]) -> EvaluatedRule:
         """A rule with the shares of bad ends averted, and of others caused, under every causal model: two worlds."""
         from tether.core.two_worlds import two_worlds
 
-        every, bad, before = self.every, self.world.bad, one.bad_before
+        every, bad, before = self.every, self.world.bad, judged.bad_before
         if bad is None or not rounding_of(before) < before < 1 - rounding_of(before):
-            return one
+            return judged
         practice = practice_of(every.usual, apply_rules(every.usual, self.world.pair_state, rules))
         weight = every.weight / every.episodes
         found = two_worlds(self.world.model, every.usual, practice, bad, every.first, every.horizon, weight)
         if found is None:
-            return one
+            return judged
         (saved, most_saved), (lost, most_lost) = (np.clip(np.array(ends), 0.0, 1.0).tolist() for ends in found)
         of_saved = min(saved / before, 1.0), min(most_saved / before, 1.0)
         return replace(
-            one, saved_share=of_saved, lost_share=(min(lost / (1 - before), 1.0), min(most_lost / (1 - before), 1.0))
+            judged, saved_share=of_saved, lost_share=(min(lost / (1 - before), 1.0), min(most_lost / (1 - before), 1.0))
         )
 
 
-def _means(sums: Floats, found: BatchNumbers, whose: int) -> Floats:
+def _means(sums: Floats, numbers: BatchNumbers, whose: int) -> Floats:
     """The mean gain per episode with each random weighing; ``sums`` are as in `BatchNumbers.drawn`."""
-    weights = found.drawn[-1, whose]
+    weights = numbers.drawn[-1, whose]
     means: Floats = sums[whose][weights > 0] / weights[weights > 0]
     return means
 
 
-def _chance_of_more(sums: Floats, found: BatchNumbers, whose: int) -> float:
+def _chance_of_more(sums: Floats, numbers: BatchNumbers, whose: int) -> float:
     """The probability that a mean gain is above 0, by its spread over episodes; ½ where nothing tells."""
     from scipy.special import ndtr
 
-    means = _means(sums, found, whose)
+    means = _means(sums, numbers, whose)
     mean, spread = float(means.mean()), float(means.std())
     return 0.5 if spread <= rounding_of(mean) else float(ndtr(mean / spread))

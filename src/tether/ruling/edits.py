@@ -18,8 +18,6 @@ from tether.errors import Problem, QueryError
 from tether.io.names_as_text import find_index
 from tether.model.names import Names, name_list
 
-__all__ = ["KINDS", "Actions", "Edit"]
-
 KINDS = ("instead", "always", "never")
 _WITHOUT = ("no ", "without ")
 

@@ -23,8 +23,6 @@ from tether.conditioning.model_sets import confounded_weights
 from tether.core.batch import starts
 from tether.ruling.practised import Values
 
-__all__ = ["undoing_gamma", "worst_value"]
-
 
 def worst_value(values: Values, ruled: Any, gamma: float, state: Ints, horizon: Ints) -> Floats:
     """The least that usual practice with rules is worth from some first states, with hidden reasons of strength Γ.

@@ -8,8 +8,6 @@ from typing import Any
 from tether._foundation.markup import Displayed
 from tether.ruling.conditions import Condition, read_condition
 
-__all__ = ["OneRule", "rule"]
-
 
 @dataclass(frozen=True, slots=True)
 class OneRule(Displayed):

@@ -22,8 +22,6 @@ from tether.ruling.conditions import Condition, Variable, find_states
 from tether.ruling.edits import Actions, Edit
 from tether.ruling.recorded import RuleWorld
 
-__all__ = ["Candidate", "Values", "apply_rules", "practice_of", "usual_shares"]
-
 _LISTED = 5
 """How many states are listed where a condition holds in none."""
 

@@ -22,8 +22,6 @@ from tether.model.names import name_list
 from tether.model.properties import Property
 from tether.plan.best_values import final_rewards
 
-__all__ = ["Recorded", "RuleWorld", "bad_states", "refuse_unrewarded"]
-
 
 @dataclass(frozen=True, eq=False)
 class RuleWorld:

@@ -33,8 +33,6 @@ from tether.ruling.practised import Candidate, Values, apply_rules, practice_of
 from tether.ruling.recorded import Recorded, RuleWorld
 from tether.ruling.searching import Part
 
-__all__ = ["DRAWS", "NUMBERS", "Asked", "BatchNumbers", "Held", "RuleWork", "replay_episodes"]
-
 DRAWS = 400
 """How often the episodes are weighed anew for intervals."""
 
@@ -102,25 +100,25 @@ class Held:
         touched = np.asarray(ruled.diagonal() != 1.0)
         return cls(values, np.where((part.usual > 0) | touched, ratio, 1.0), visits, ruled)
 
-    def gains(self, world: RuleWorld, found: Recorded, some: Ints) -> Floats:
+    def gains(self, world: RuleWorld, recorded: Recorded, some: Ints) -> Floats:
         """Of some episodes, the return under the rules by the formula above, less the return that was observed."""
-        gamma, total = world.worth.discount, np.zeros(len(found))
-        total += self.values.of_starts(found.first, found.horizon)
-        owner, time = found.owner, found.time
-        wanted = np.zeros(len(found), bool)
+        gamma, total = world.worth.discount, np.zeros(len(recorded))
+        total += self.values.of_starts(recorded.first, recorded.horizon)
+        owner, time = recorded.owner, recorded.time
+        wanted = np.zeros(len(recorded), bool)
         wanted[some] = True
-        for steps in np.unique(found.horizon[some]).tolist():
+        for steps in np.unique(recorded.horizon[some]).tolist():
             tables = self.values.tables(steps)
-            own = wanted[owner] & (found.horizon[owner] == steps)
+            own = wanted[owner] & (recorded.horizon[owner] == steps)
             for t in np.unique(time[own]).tolist():
                 at = np.flatnonzero(own & (time == t))
                 q = self.values.action_values(t, tables[t + 1])
-                pair, state = found.pair[at], found.state[at]
+                pair, state = recorded.pair[at], recorded.state[at]
                 often = self.visits[t][state] if t < len(self.visits) else np.zeros(at.size)
                 by_rule = np.asarray(self.ruled @ q).ravel()[pair] - tables[t][state]
-                luck = found.reward[at] + gamma * tables[t + 1][found.outcome[at]] - q[pair]
-                total += gamma**t * summed(owner[at], often * (by_rule + self.ratio[pair] * luck), len(found))
-        gains: Floats = (total - found.total)[some]
+                luck = recorded.reward[at] + gamma * tables[t + 1][recorded.outcome[at]] - q[pair]
+                total += gamma**t * summed(owner[at], often * (by_rule + self.ratio[pair] * luck), len(recorded))
+        gains: Floats = (total - recorded.total)[some]
         return gains
 
 
@@ -246,16 +244,16 @@ class RuleWork:
 
 
 def replay_episodes(
-    world: RuleWorld, practice: Practice, found: Recorded, is_whole: bool = True
+    world: RuleWorld, practice: Practice, recorded: Recorded, is_whole: bool = True
 ) -> tuple[Ints, Floats]:
     """The episodes of a batch that a rule touches, by number, and the numbers of each, in the order of `NUMBERS`."""
-    touched = np.flatnonzero(practice.start[found.pair + 1] > practice.start[found.pair])
-    owner = found.owner[touched]
+    touched = np.flatnonzero(practice.start[recorded.pair + 1] > practice.start[recorded.pair])
+    owner = recorded.owner[touched]
     some, first = np.unique(owner, return_index=True)
     numbers = np.zeros((some.size, len(NUMBERS)))
     if some.size == 0:
         return some, numbers
-    episodes, arrays = found.suffixes(some, touched[first]), (world.model, practice, world.worth)
+    episodes, arrays = recorded.suffixes(some, touched[first]), (world.model, practice, world.worth)
     by_end = replay(*arrays, episodes, by_return=False)
     total = episodes.earned + world.worth.discount**episodes.time * by_end.mean
     columns: dict[str, Any] = {
@@ -277,7 +275,7 @@ def replay_episodes(
     if world.bad is not None:
         split = _named("saved", by_end.better, by_end.better_range) | _named("lost", by_end.worse, by_end.worse_range)
         columns |= {name: split[name] for name in split if not name.endswith("_most")}
-        columns["bad_touched"] = world.bad[found.end[some]].astype(float)
+        columns["bad_touched"] = world.bad[recorded.end[some]].astype(float)
     for name, column in columns.items():
         numbers[:, NUMBERS.index(name)] = column
     return some, numbers

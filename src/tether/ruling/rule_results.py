@@ -27,8 +27,6 @@ from tether.ruling.practised import practice_of
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["EvaluatedRule", "RulePolicy", "RulesRecord", "range_in_words", "whole"]
-
 
 class RulePolicy(Displayed):
     """Usual practice with rules, as a policy: for `MDP.evaluate`, `CounterfactualMDP.evaluate` and ``audit(policy=)``.

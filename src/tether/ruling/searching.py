@@ -26,8 +26,6 @@ from tether.ruling.edits import Edit
 from tether.ruling.practised import Candidate, Values, apply_rules, usual_shares
 from tether.ruling.recorded import RuleWorld
 
-__all__ = ["SURE", "Gain", "Part", "Ranked", "permuted"]
-
 SURE = 0.95
 """A rule of a learned model is chosen only if it is better than usual practice with at least this probability."""
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from tether._foundation.rounding import ROUNDING
 from tether._foundation.words import number, percent, shown
-from tether._foundation.writing import written
 from tether._version import __version__
 from tether.explanation.history_explanation import HistoryExplanation
 from tether.explanation.limited_explanation import explain_limited
@@ -21,11 +20,9 @@ from tether.figures.types_figure import plot_types, types_in_words
 from tether.model.model_record import ModelRecord
 from tether.plan.limited import LimitedPlanRecord
 from tether.plan.typed_plan import TypedPlanRecord
-from tether.views.pages import date_of_page, drawing, in_words, render
+from tether.views.pages import date_of_page, drawing, write_page
 from tether.views.report.report_sections import cannot_know
 from tether.views.report.report_steps import MANY, Cell, Fold, StepRow, StepTable
-
-__all__ = ["typed_contents", "write_history"]
 
 _SHOWN = 5
 """How many single changes the page lists."""
@@ -45,26 +42,24 @@ def write_history(
 
     ``source`` names the model.
     """
-    target, day, say = Path(file), date_of_page(date), nouns or Nouns()
+    day, say = date_of_page(date), nouns or Nouns()
     contents = typed_contents(plan, certificate, say) if isinstance(plan, TypedPlanRecord) else _limited(
         plan, certificate, say
     )  # fmt: skip
     settings = [("date", day.isoformat()), ("made by", f"Tether {__version__}"), *contents.pop("settings")]
     ended = contents["first"].ended
-    text = render(
+    return write_page(
+        file,
         "history.html",
+        day,
         title=title or f"{say.episode.capitalize()} of {ended}",
         under=ended if title else "",
         source=source,
-        date=in_words(day),
         nouns=say,
         settings=settings,
-        cannot_know=[(name, say(what)) for name, what in cannot_know(model_of(plan))],
+        cannot_know=cannot_know(model_of(plan)),
         **contents,
     )
-    with written(target) as partial:
-        partial.write_text(text, encoding="utf-8", newline="\n")
-    return target
 
 
 def model_of(plan: TypedPlanRecord | LimitedPlanRecord) -> ModelRecord:
@@ -81,7 +76,7 @@ def typed_contents(plan: TypedPlanRecord, certificate: bool, nouns: Nouns) -> di
     last = list(cf.types.models)[-1]
     # the shares of two types add up to 1
     names = [last] if len(cf.types.models) == 2 else list(cf.types.models)
-    of_types = {f"{name}, as known then": [percent(one.types[name]) for one in explanation.steps] for name in names}
+    of_types = {f"As known then: {name}": [percent(one.types[name]) for one in explanation.steps] for name in names}
     return {
         **_said(explanation, nouns),
         "types": {
@@ -124,7 +119,7 @@ def _said(explanation: HistoryExplanation, nouns: Nouns) -> dict[str, Any]:
     """What is said first, and all sentences by the three questions."""
     first = explanation.verdicts(shown, nouns)
     said = zip(first, explanation.parts(shown), strict=True)
-    return {"first": first, "answer_in_full": [(one.question, [nouns(text) for text in some]) for one, some in said]}
+    return {"first": first, "answer_in_full": [(one.question, some) for one, some in said]}
 
 
 def _limits(plan: TypedPlanRecord | LimitedPlanRecord) -> tuple[str, str]:
@@ -158,7 +153,7 @@ def _steps(explanation: HistoryExplanation, more: dict[str, list[str]], nouns: N
     if len(over) > 1:
         ends = f"{nouns.step.capitalize()} {last + 1} … {len(rows) - 1}: it is over, most likely also under the plan."
         parts = (*rows[: last + 1], Fold(ends, tuple(over)))
-    head = (nouns.step, "What happened", "What was done", "Plan: likeliest state", "Plan: action there", *more)
+    head = (nouns("Step"), "What happened", "What was done", "Plan: likeliest state", "Plan: action there", *more)
     return StepTable(head, parts, 0, len(rows) if len(rows) > MANY else 0)
 
 
@@ -171,5 +166,5 @@ def _decisions(plan: TypedPlanRecord, nouns: Nouns) -> dict[str, Any]:
         (str(row.t), shown(row.action), number(row.gain or 0.0), *(number(row.values[name]) for name in names))
         for row in some[:_SHOWN]
     ]
-    columns = (nouns.step, "instead", "with hindsight, gains", *(f"score if {name}" for name in names))
+    columns = (nouns("Step"), "Instead", "With hindsight, gains", *(f"Score if {name}" for name in names))
     return {"title": "Had only one decision been different", "columns": columns, "rows": rows}

@@ -10,17 +10,20 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
+from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tether._foundation.markup import clean, together, with_minus_signs
 from tether._foundation.words import counted, cut, number, percent
+from tether._foundation.writing import written
 from tether.errors import QueryError
+from tether.explanation.verdicts import Nouns
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-__all__ = ["date_of_page", "drawing", "in_words", "render", "source"]
+    from jinja2.runtime import Context
 
 _LONG_WORDS = re.compile(r"(\S{16,})")
 _BREAKS = re.compile(r"(?<=\w[/_])(?=\w)")
@@ -34,6 +37,21 @@ def render(template: str, package: str = "tether.views", **contents: Any) -> str
     True
     """
     return _environment(package).get_template(template).render(**contents)
+
+
+def write_page(file: str | os.PathLike[str], template: str, day: dt.date, **contents: Any) -> Path:
+    """Write a page with the date of a day; returns its file."""
+    target, text = Path(file), render(template, date=in_words(day), **contents)
+    with written(target) as partial:
+        partial.write_text(text, encoding="utf-8", newline="\n")
+    return target
+
+
+def facts_of(about: Any) -> dict[str, Any]:
+    """What users want to be said about a page, by name; an error if it is no mapping."""
+    if about is not None and not isinstance(about, Mapping):
+        raise QueryError(f"about must map names to values, not {about!r}")
+    return dict(about or {})
 
 
 def source(name: str) -> str:
@@ -60,7 +78,7 @@ def drawing(markup: str) -> Any:
 
 @cache
 def _environment(package: str) -> Environment:
-    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, pass_context
 
     made = Environment(
         loader=ChoiceLoader([PackageLoader(one) for one in dict.fromkeys((package, "tether.views"))]),
@@ -78,8 +96,9 @@ def _environment(package: str) -> Environment:
         cut=_cut,
         number=lambda value: with_minus_signs(number(value)),
         percent=percent,
-        sentence=together,
+        sentence=pass_context(_sentence),
     )
+    made.globals["nouns"] = Nouns()
     made.tests["words"] = lambda cell: any(letter.isalpha() for letter in str(cell))
     return made
 
@@ -107,6 +126,11 @@ def _css_string(value: Any) -> Any:
 
     kept = (sign if sign.isalnum() or sign == " " else f"\\{ord(sign):x} " for sign in clean(value)[:120])
     return Markup(f'"{"".join(kept)}"')
+
+
+def _sentence(context: Context, text: str) -> str:
+    """A sentence in the nouns of the page."""
+    return together(context["nouns"](text))
 
 
 def _cut(value: Any, most: int = 160) -> str:

@@ -11,18 +11,14 @@ from typing import Any
 import numpy as np
 
 from tether._foundation.words import counted, percent, percents
-from tether._foundation.writing import written
 from tether._version import __version__
 from tether.conditioning.model_sets import EVERY_MODEL, IN_SHORT
-from tether.errors import QueryError
 from tether.explanation.verdicts import Nouns
 from tether.figures.output import inline_svg
 from tether.figures.rule_bars import plot_rules
 from tether.ruling.rule_results import EvaluatedRule, RulesRecord, range_in_words, whole
-from tether.views.pages import date_of_page, drawing, in_words, render
+from tether.views.pages import date_of_page, drawing, facts_of, write_page
 from tether.views.report.drawings import Drawing
-
-__all__ = ["write_rules"]
 
 
 def write_rules(
@@ -35,37 +31,24 @@ def write_rules(
     nouns: Nouns | None = None,
 ) -> Path:
     """Write the page of rules; see `tether.records.Rules.report`."""
-    if about is not None and not isinstance(about, Mapping):
-        raise QueryError(f"about must map names to values, not {about!r}")
-    target, day, say = Path(file), date_of_page(date), nouns or Nouns()
+    facts, day, say = facts_of(about), date_of_page(date), nouns or Nouns()
     shown = rules.chosen or (() if rules.searched else tuple(rules))
-    named = {"date": day.isoformat(), "made by": f"Tether {__version__}", **rules.settings, **(about or {})}
-    text = render(
+    named = {"date": day.isoformat(), "made by": f"Tether {__version__}", **rules.settings, **facts}
+    return write_page(
+        file,
         "rules.html",
+        day,
         nouns=say,
         title=title or "What should be done from now on?",
         under=say(_source(rules)),
-        source=str((about or {}).get("model file", "")),
-        date=in_words(day),
-        lead=say(_lead(rules)),
-        rules=[_said(_screen(rules, number, one), say) for number, one in enumerate(shown)],
-        table=_said(_table(rules), say),
+        source=str(facts.get("model file", "")),
+        lead=_lead(rules),
+        rules=[_screen(rules, number, one) for number, one in enumerate(shown)],
+        table=_table(rules),
         picture=_overview(rules, say) if len(rules) > 1 else None,
         placebo=_placebo(rules),
         settings=[(name, str(value)) for name, value in named.items() if value is not None and value is not False],
     )
-    with written(target) as partial:
-        partial.write_text(text, encoding="utf-8", newline="\n")
-    return target
-
-
-def _said(part: Any, say: Nouns) -> Any:
-    """A part of the page in the log's own words; pictures have none of them."""
-    if isinstance(part, str):
-        return say(part)
-    if isinstance(part, dict):
-        return {name: _said(one, say) for name, one in part.items()}
-    return [_said(one, say) for one in part] if type(part) in (list, tuple) else part
 
 
 def _source(rules: RulesRecord) -> str:
@@ -80,40 +63,48 @@ def _lead(rules: RulesRecord) -> str:
     return f"{one.rule} {one.split()[0]}"
 
 
-def _screen(rules: RulesRecord, number: int, one: EvaluatedRule) -> dict[str, Any]:
-    cards = [("Touched", f"{one.touched:,}", f"of {counted(one.episodes, 'episode')}, in {counted(one.steps, 'step')}")]
+def _screen(rules: RulesRecord, number: int, judged: EvaluatedRule) -> dict[str, Any]:
+    cards = [
+        (
+            "Touched",
+            f"{judged.touched:,}",
+            f"of {counted(judged.episodes, 'episode')}, in {counted(judged.steps, 'step')}",
+        )
+    ]
     headline, bars = "", []
-    which = f"these {number + 1} rules" if one.on_top_of else "the rule"
-    if one.bad:
-        bad = one.bad_noun.capitalize()
-        cards.append((f"{bad} averted", whole(one.saved), _range(one.saved_low, one.saved_high)))
-        cards.append((f"{bad} caused", whole(one.lost), _range(one.lost_low, one.lost_high)))
-        before, after = percents(one.bad_before, one.bad_after)
-        headline = f"{before} end in {one.bad_noun} as usual, {after} with {which}"
-        bars = [_bar("as usual", before, one.bad_before), _bar(f"with {which}", after, one.bad_after)]
-    if not one.objective:
-        cards.append(("Helped, harmed", f"{whole(one.helped)}, {whole(one.harmed)}", "episodes that end better, worse"))
-    if one.held_out:
-        name, gain = "Held-out gain per episode", (one.held_out_gain, one.held_out_low, one.held_out_high)
-        if one.on_top_of:
+    which = f"these {number + 1} rules" if judged.on_top_of else "the rule"
+    if judged.bad:
+        bad = judged.bad_noun.capitalize()
+        cards.append((f"{bad} averted", whole(judged.saved), _range(judged.saved_low, judged.saved_high)))
+        cards.append((f"{bad} caused", whole(judged.lost), _range(judged.lost_low, judged.lost_high)))
+        before, after = percents(judged.bad_before, judged.bad_after)
+        headline = f"{before} end in {judged.bad_noun} as usual, {after} with {which}"
+        bars = [_bar("as usual", before, judged.bad_before), _bar(f"with {which}", after, judged.bad_after)]
+    if not judged.objective:
+        cards.append(
+            ("Helped, harmed", f"{whole(judged.helped)}, {whole(judged.harmed)}", "episodes that end better, worse")
+        )
+    if judged.held_out:
+        name, gain = "Held-out gain per episode", (judged.held_out_gain, judged.held_out_low, judged.held_out_high)
+        if judged.on_top_of:
             name = "What this rule adds, held out"
-            gain = one.held_out_added, one.held_out_added_low, one.held_out_added_high
-        cards.append((name, one.amount(gain[0]), f"90 % interval {one.between(*gain[1:])}"))
+            gain = judged.held_out_added, judged.held_out_added_low, judged.held_out_added_high
+        cards.append((name, judged.amount(gain[0]), f"90 % interval {judged.between(*gain[1:])}"))
     share = rules.shares[number] if number < len(rules.shares) else float("nan")
     reached = f"{percent(min(share, 1.0))} of what the best policy of the model would gain" if share > 0 else ""
     return {
-        "sentence": str(one.rule),
-        "on_top_of": [str(other) for other in one.on_top_of],
+        "sentence": str(judged.rule),
+        "on_top_of": [str(other) for other in judged.on_top_of],
         "cards": cards,
         "headline": headline,
         "bars": bars,
-        "split": one.split(),
-        "means": one.means(),
-        "check": one.check(),
-        "hidden": one.hidden() or _no_number(one),
-        "verdict": _verdict(one),
+        "split": judged.split(),
+        "means": judged.means(),
+        "check": judged.check(),
+        "hidden": judged.hidden() or _no_number(judged),
+        "verdict": _verdict(judged),
         "reached": reached,
-        "shares": _shares(one),
+        "shares": _shares(judged),
     }
 
 
@@ -123,13 +114,13 @@ def _bar(name: str, percent: str, share: float) -> tuple[str, list[dict[str, Any
     return f"{name}: {percent.removesuffix(' %')} of 100", parts
 
 
-def _verdict(one: EvaluatedRule) -> str:
+def _verdict(judged: EvaluatedRule) -> str:
     """Whether the check on held-out episodes confirms the gain."""
-    if not one.held_out:
+    if not judged.held_out:
         return "No episodes were held out: nothing checks this gain."
-    sign = -1.0 if one.minimise else 1.0
-    low, high = sorted((sign * one.held_out_added_low, sign * one.held_out_added_high))
-    what = "adds something to the rules before it" if one.on_top_of else "helps"
+    sign = -1.0 if judged.minimise else 1.0
+    low, high = sorted((sign * judged.held_out_added_low, sign * judged.held_out_added_high))
+    what = "adds something to the rules before it" if judged.on_top_of else "helps"
     if low > 0:
         return f"The held-out episodes confirm that it {what}."
     if high < 0:
@@ -137,19 +128,19 @@ def _verdict(one: EvaluatedRule) -> str:
     return f"The held-out episodes leave open whether it {what}."
 
 
-def _no_number(one: EvaluatedRule) -> list[str]:
+def _no_number(judged: EvaluatedRule) -> list[str]:
     """Why no number says how strong hidden reasons must be to undo the gain."""
-    if one.gamma_star is None:
+    if judged.gamma_star is None:
         return ["How strong hidden reasons must be to undo the gain was not computed: the model is large."]
     return ["In the plain model it gains nothing, so there is no gain that hidden reasons could undo."]
 
 
-def _shares(one: EvaluatedRule) -> str:
-    if one.saved_share is None or one.lost_share is None:
+def _shares(judged: EvaluatedRule) -> str:
+    if judged.saved_share is None or judged.lost_share is None:
         return ""
-    saved, lost = (f"{percent(low)} to {percent(high)}" for low, high in (one.saved_share, one.lost_share))
+    saved, lost = (f"{percent(low)} to {percent(high)}" for low, high in (judged.saved_share, judged.lost_share))
     return (
-        f"For any such log, under {EVERY_MODEL}: of those who end in {one.bad_noun}, {saved} would not have; "
+        f"For any such log, under {EVERY_MODEL}: of those who end in {judged.bad_noun}, {saved} would not have; "
         f"of the others, {lost} would have."
     )
 
@@ -177,7 +168,7 @@ def _table(rules: RulesRecord) -> dict[str, Any]:
 def _overview(rules: RulesRecord, say: Nouns) -> Drawing:
     label = "; ".join(f"{one.rule} helped {whole(one.helped)}, harmed {whole(one.harmed)}" for one in rules)
     most = rules[int(np.argmax([one.helped for one in rules]))]
-    caption = say(f"{most.rule} It helps {whole(most.helped)} episodes and harms {whole(most.harmed)}")
+    caption = f"{most.rule} It helps {whole(most.helped)} episodes and harms {whole(most.harmed)}"
     return Drawing(caption, drawing(inline_svg(plot_rules(rules, episodes=say("episodes")), "rules", say(label))))
 
 

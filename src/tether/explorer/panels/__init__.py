@@ -10,10 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tether.explanation.verdicts import Nouns
 from tether.explorer.answer_cache import EpisodeAnswer, Memory
 from tether.explorer.view import View
-
-__all__ = ["Asked", "Part", "parts"]
 
 _LIMITS = ("e", "k", "m", "rule", "influence", "objective")
 
@@ -30,6 +29,12 @@ class Asked:
     def answer(self) -> EpisodeAnswer:
         """The answers for the view's episode within its limits."""
         return self.memory.answer(self.view, self.check)
+
+    @property
+    def nouns(self) -> Nouns:
+        """What its episode and steps are called."""
+        offered = self.memory.offered
+        return offered.entry(self.view.episode or offered.first).nouns
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,6 @@ def parts() -> dict[str, Part]:
         if_panel,
         over_time_panel,
         question_panel,
-        states_panel,
         take_panel,
         timeline_panel,
         why_panel,
@@ -81,7 +85,7 @@ def parts() -> dict[str, Part]:
         "if-time": Part("time", if_panel.if_over_time_part, ("e", "if", *of_episode[1:])),
         "why": Part("why", why_panel.why_part, (*_LIMITS, "t", "state", "action", "q", "if", "vs")),
         "decisions": Part("decisions", decisions_panel.decisions_part, (*_LIMITS, "vs")),
-        "states": Part("states", states_panel.states_part, (*_LIMITS, "if", "vs")),
+        "states": Part("states", over_time_panel.states_part, (*_LIMITS, "if", "vs")),
         "episodes": Part("episodes", episodes_panel.episodes_part, ("e", "q", "outcome", "order", "page")),
         "take": Part("take", take_panel.take_part, (*_LIMITS, "if")),
     }

@@ -15,8 +15,6 @@ from tether.explorer.panels import Asked
 from tether.views.report.drawings import draw_certificate, draw_guarantees, draw_replay
 from tether.views.report.report_steps import step_table
 
-__all__ = ["beyond_part", "first", "first_cards", "ladder", "rungs", "sentences", "steps", "sure"]
-
 _AS_SENTENCE = 2
 """Up to this many changes are one sentence; more are a list."""
 
@@ -36,33 +34,31 @@ _AT_ONCE = 3e5
 def first_cards(asked: Asked) -> dict[str, Any]:
     """The three verdicts."""
     answer = asked.answer
-    return {"verdicts": list(answer.explanation.verdicts(answer.naming.any, answer.entry.nouns))}
+    return {"verdicts": list(answer.explanation.verdicts(answer.naming.any, asked.nouns))}
 
 
 def first(asked: Asked) -> dict[str, Any]:
     """The picture of the replay."""
     explanation, name = asked.answer.explanation, asked.answer.naming.any
-    nouns = asked.answer.entry.nouns
-    picture = draw_replay(explanation.replay(name), "first", nouns=nouns, desk=_DESK)
+    picture = draw_replay(explanation.replay(name), "first", nouns=asked.nouns, desk=_DESK)
     asked.check()
-    return {"picture": picture, "nouns": nouns}
+    return {"picture": picture}
 
 
 def sentences(asked: Asked) -> dict[str, Any]:
     """The answer in its parts; how sure it is, is a part of its own, because it takes longer."""
     answer = asked.answer
-    explanation, name, nouns = answer.explanation, answer.naming.any, answer.entry.nouns
+    explanation, name = answer.explanation, answer.naming.any
     many = len(explanation.changes) > _AS_SENTENCE
     change = f"Change {say.how_many(explanation)}:" if many else say.what_to_change(explanation, name)
-    parts = {
+    return {
+        "change": change,
         "warning": say.disagreeing(explanation),
         "changes": say.changes(explanation, name, _LISTED) if many else [],
         "hindsight": say.in_hindsight(explanation, name),
         "follows": say.what_follows(explanation),
         "episode": say.about_this_episode(explanation),
     }
-    told = {part: list(map(nouns, some)) for part, some in parts.items()}
-    return {**told, "change": nouns(change), "noun": nouns.episode}
 
 
 def beyond_part(asked: Asked) -> dict[str, Any]:
@@ -82,7 +78,6 @@ def ladder(asked: Asked) -> dict[str, Any]:
     return {
         "T": answer.cf.T,
         "any": len(ks) > 1,
-        "noun": answer.entry.nouns.episode,
         **(rungs(asked) if at_once else {"rungs": None}),
     }
 
@@ -103,7 +98,6 @@ def rungs(asked: Asked) -> dict[str, Any]:
     return {
         "T": T,
         "outcome": happened,
-        "noun": answer.entry.nouns.episode,
         "rungs": [
             {
                 "k": one.k,
@@ -134,13 +128,13 @@ def sure(asked: Asked) -> dict[str, Any]:
         "learned": learned,
         "sentence": found.sentence,
         "certain": found.is_certain,
-        "drawn": None if found.is_certain else draw_certificate(found),
+        "drawn": None if found.is_certain else draw_certificate(found, asked.nouns),
         "rows": found.ranges,
-        "by_k": None if by_k is None else draw_guarantees(by_k, explanation.plan.k),
+        "by_k": None if by_k is None else draw_guarantees(by_k, explanation.plan.k, asked.nouns),
     }
 
 
 def steps(asked: Asked) -> dict[str, Any]:
     """The step-by-step table of the report."""
     answer = asked.answer
-    return {"steps": step_table(answer.explanation, answer.naming.action, answer.entry.nouns)}
+    return {"steps": step_table(answer.explanation, answer.naming.action, asked.nouns)}

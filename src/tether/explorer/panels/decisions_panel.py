@@ -14,8 +14,6 @@ from tether.explorer.answer_cache import EpisodeAnswer
 from tether.explorer.panels import Asked
 from tether.explorer.view import Choices
 
-__all__ = ["decisions_part"]
-
 _STEPS, _ACTIONS = 60, 60
 """Steps and actions that are shown."""
 

@@ -9,8 +9,6 @@ from tether.explorer.offered import Listed
 from tether.explorer.panels import Asked
 from tether.explorer.view import View
 
-__all__ = ["episodes_part"]
-
 _PAGE = 50
 """Episodes per page."""
 
@@ -63,10 +61,10 @@ def _opened(view: View, key: str) -> str:
     return plain.address(episode=key)
 
 
-def _fits(one: Listed, view: View) -> bool:
+def _fits(listed: Listed, view: View) -> bool:
     wanted = view.search.casefold()
-    text = f"{one.name} {one.outcome} {one.about}".casefold()
-    return wanted in text and (not view.outcome or one.outcome == view.outcome)
+    text = f"{listed.name} {listed.outcome} {listed.about}".casefold()
+    return wanted in text and (not view.outcome or listed.outcome == view.outcome)
 
 
 def _ordered(found: list[Listed], order: str) -> list[Listed]:

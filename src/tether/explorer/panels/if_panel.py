@@ -18,8 +18,6 @@ from tether.explorer.panels import Asked
 from tether.explorer.panels.over_time_panel import drawings_of
 from tether.explorer.view import Choices
 
-__all__ = ["if_over_time_part", "what_if_part"]
-
 _STEPS = 100
 """How many steps can be chosen for on the page; the address can hold more."""
 
@@ -61,14 +59,14 @@ def if_over_time_part(asked: Asked) -> dict[str, Any]:
     return drawings_of(asked, answer, answer.plan, found.outlook, "if")
 
 
-def _steps(asked: Asked, answer: EpisodeAnswer, found: WhatIf) -> list[dict[str, Any]]:
+def _steps(asked: Asked, answer: EpisodeAnswer, what_if: WhatIf) -> list[dict[str, Any]]:
     """One row per step: what happened, what can be chosen, and what to expect then."""
     cf, naming, view = answer.cf, answer.naming, asked.view
     mdp, chosen = cf.mdp, view.chosen
     best_from, rows = chosen.best_from, []
-    for step in found.steps[: min(cf.T, _STEPS)]:
+    for step in what_if.steps[: min(cf.T, _STEPS)]:
         t = step.t
-        visits = found.outlook.chain.visits[t].states
+        visits = what_if.outlook.chain.visits[t].states
         there = _available(answer, visits)
         done = int(cf.observation.actions[t])
         now = chosen.actions.get(t, done)
@@ -106,7 +104,7 @@ def _available(answer: EpisodeAnswer, states: Any) -> list[int]:
     return sorted(found)[:_ACTIONS]
 
 
-def _compared(asked: Asked, answer: EpisodeAnswer, found: WhatIf, other: WhatIf | None) -> dict[str, Any]:
+def _compared(asked: Asked, answer: EpisodeAnswer, what_if: WhatIf, other: WhatIf | None) -> dict[str, Any]:
     """Everything about each, in columns."""
     explanation = answer.explanation
     tied = answer.tied
@@ -120,12 +118,12 @@ def _compared(asked: Asked, answer: EpisodeAnswer, found: WhatIf, other: WhatIf 
             answer.plan.k,
             answer.explanation.certificate,
         ),
-        ("this what-if", found.outlook, found.needed_k, _certificate(found)),
+        ("this what-if", what_if.outlook, what_if.needed_k, _certificate(what_if)),
     ]
     if other is not None:
         asked.check()
         columns.append(("the other what-if", other.outlook, other.needed_k, _certificate(other)))
-    observed, T = found.observed_value, answer.cf.T
+    observed, T = what_if.observed_value, answer.cf.T
     value_name = "expected return" if tied.objective is None else f"probability that {tied.objective.in_words}"
     outcomes = [every_end(answer.cf.mdp, *one.ends) for _, one, _, _ in columns]
     rows: list[tuple[str, list[str]]] = [
@@ -146,24 +144,24 @@ def _compared(asked: Asked, answer: EpisodeAnswer, found: WhatIf, other: WhatIf 
     return {"head": [name for name, _, _, _ in columns], "rows": rows, "sentence": _sure(columns[2][3])}
 
 
-def _certificate(found: WhatIf) -> Certificate | None:
-    nodes = sum(visits.size for visits in found.outlook.chain.visits)
-    return found.certificate if nodes <= _LARGE else None
+def _certificate(what_if: WhatIf) -> Certificate | None:
+    nodes = sum(visits.size for visits in what_if.outlook.chain.visits)
+    return what_if.certificate if nodes <= _LARGE else None
 
 
-def _sure(found: Certificate | None) -> str:
-    return "Other causal models were not considered here." if found is None else found.sentence
+def _sure(certificate: Certificate | None) -> str:
+    return "Other causal models were not considered here." if certificate is None else certificate.sentence
 
 
-def _range(found: Certificate | None, related: bool) -> str:
-    if found is None:
+def _range(certificate: Certificate | None, related: bool) -> str:
+    if certificate is None:
         return "–"
-    worst, best = map(number, found.related if related else (found.nothing.worst, found.nothing.best))
+    worst, best = map(number, certificate.related if related else (certificate.nothing.worst, certificate.nothing.best))
     return worst if worst == best else f"{worst} to {best}"
 
 
-def _half(one: Evaluation) -> str:
-    found = middle_half(one)
+def _half(evaluation: Evaluation) -> str:
+    found = middle_half(evaluation)
     if found is None:
         return "–"
     low, high = map(number, found)
@@ -174,14 +172,14 @@ def _gain(gain: float, observed: float) -> str:
     return "0" if abs(gain) <= rounding_of(observed) else ("+" if gain > 0 else "") + number(gain)
 
 
-def _influenced(one: Evaluation) -> str:
-    about = _tailoring(one)
+def _influenced(evaluation: Evaluation) -> str:
+    about = _tailoring(evaluation)
     return f"{average(about.expected_influenced_steps)} of {average(about.expected_steps)}"
 
 
-def _tailoring(one: Evaluation) -> Tailoring:
-    assert one.tailoring is not None  # there is an observation
-    return one.tailoring
+def _tailoring(evaluation: Evaluation) -> Tailoring:
+    assert evaluation.tailoring is not None  # there is an observation
+    return evaluation.tailoring
 
 
 def _as_the_plan(answer: EpisodeAnswer, asked: Asked) -> str | None:

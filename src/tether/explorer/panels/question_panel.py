@@ -12,14 +12,13 @@ from tether.explanation.about_episode import left_to_chance
 from tether.explanation.replay import of_hundred
 from tether.explanation.reviewing import outcome_noun
 from tether.explanation.terms import tether_in_words
+from tether.explanation.verdicts import BEST_CHANGE
 from tether.explorer.answer_cache import EpisodeAnswer, property_labels
 from tether.explorer.panels import Asked
 from tether.explorer.view import View
 from tether.plan.sweep import Sweep
 from tether.views.pages import drawing
 from tether.views.report.report_limits import table_of
-
-__all__ = ["controls", "headline_part", "limits", "table"]
 
 _K, _M = "987654301", "987654302"
 """Placeholders for k and m in an address: no episode is this long."""
@@ -47,8 +46,8 @@ TESTS = {
 def headline_part(asked: Asked) -> dict[str, Any]:
     """The answer in one sentence."""
     answer = asked.answer
-    found = answer.explanation.verdicts(answer.naming.any, answer.entry.nouns)
-    change = found.change.removeprefix("With hindsight, the best change within the limits: ")
+    found = answer.explanation.verdicts(answer.naming.any, asked.nouns)
+    change = found.change.removeprefix(BEST_CHANGE)
     return {"headline": found.hindsight, "change": f"{change[:1].upper()}{change[1:]}", "foreseen": found.foreseen}
 
 
@@ -61,7 +60,6 @@ def controls(asked: Asked) -> dict[str, Any]:
     name, _, eps = view.influence.partition(":")
     return {
         "title": _title(answer),
-        "noun": answer.entry.nouns.episode,
         "name": answer.entry.name,
         "key": answer.entry.key,
         "episodes": [(one.key, one.name) for one in few],

@@ -12,8 +12,6 @@ from tether.explorer.panels import Asked
 from tether.explorer.view import Choices, View
 from tether.influence.one_step import Support, in_python, on_the_command_line
 
-__all__ = ["as_json", "command_line", "python_lines", "take_part"]
-
 
 def take_part(asked: Asked) -> dict[str, Any]:
     """Everything that can be taken away."""

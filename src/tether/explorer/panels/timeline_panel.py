@@ -11,8 +11,6 @@ from tether.explanation.reviewing import ending
 from tether.explorer.answer_cache import EpisodeAnswer
 from tether.explorer.panels import Asked
 
-__all__ = ["timeline"]
-
 _STEPS, _OTHERS = 20, 6
 """Steps of the timeline, and other actions of a step, that are shown."""
 
@@ -20,7 +18,7 @@ _STEPS, _OTHERS = 20, 6
 def timeline(asked: Asked) -> dict[str, Any]:
     """Each step with its other actions: what each would have gained alone, and which tether allows it."""
     answer, view = asked.answer, asked.view
-    cf, noun = answer.cf, answer.entry.nouns.step
+    cf = answer.cf
     rows: dict[int, list[Decision]] = {}
     for row in answer.question.decisions.rows:
         rows.setdefault(row.t, []).append(row)
@@ -42,7 +40,7 @@ def timeline(asked: Asked) -> dict[str, Any]:
                 "all": view.address(tab="why", t=t, state=-1, action=-1),
             }
         )
-    return {"noun": noun, "steps": steps, "more": max(0, cf.T - _STEPS)}
+    return {"steps": steps, "more": max(0, cf.T - _STEPS)}
 
 
 def _by_gain(row: Decision) -> float:

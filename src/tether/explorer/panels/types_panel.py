@@ -7,12 +7,10 @@ from typing import Any
 
 from tether._foundation.words import number, percent, shown
 from tether.explorer.answer_cache import property_labels, property_of
-from tether.explorer.types_offered import OfTypes
+from tether.explorer.offered import OfTypes
 from tether.explorer.view import View
 from tether.plan.typed_plan import TypedPlanRecord, typed_sweep
 from tether.views.history_page import typed_contents
-
-__all__ = ["types_page"]
 
 _SWEPT = 16
 """Up to this many steps the values of every k and m are shown."""

@@ -14,8 +14,6 @@ from tether.explorer.short_names import Naming
 from tether.influence.classes import CLASSES, classify_reachable
 from tether.influence.why import Why
 
-__all__ = ["MEANINGS", "why_part"]
-
 _STATES, _LOOKED_AT = 12, 20_000
 """States that are offered; and those that are searched by name."""
 
@@ -104,19 +102,19 @@ def _actions(asked: Asked, answer: EpisodeAnswer, t: int, s: int) -> list[dict[s
     return rows
 
 
-def _because(found: Why, naming: Naming) -> str:
+def _because(why: Why, naming: Naming) -> str:
     """The reason in a few words; the sentence of `why` names the states on the way."""
-    if found.reason == "end":
+    if why.reason == "end":
         return "Fewer than k steps are left: known ground is assumed."
-    if found.reason == "successor":
-        return f"It may lead to {naming.state(found.successor)}, where nothing is allowed for k = {found.k}."
-    if found.reason == "run":
-        return f"It makes a run off known ground that is {'short enough' if found.allowed else 'too long'}."
-    if found.nearest == 1:
+    if why.reason == "successor":
+        return f"It may lead to {naming.state(why.successor)}, where nothing is allowed for k = {why.k}."
+    if why.reason == "run":
+        return f"It makes a run off known ground that is {'short enough' if why.allowed else 'too long'}."
+    if why.nearest == 1:
         return "It is known ground itself."
-    if found.nearest is not None:
-        return f"The nearest known ground is {found.nearest} steps away, counting this one."
-    because = found.reason_in_words(naming.any)
+    if why.nearest is not None:
+        return f"The nearest known ground is {why.nearest} steps away, counting this one."
+    because = why.reason_in_words(naming.any)
     return f"{because[0].upper()}{because[1:]}"
 
 

@@ -24,8 +24,6 @@ from tether.io.valuations import read_valuation, valuation_class, variable_names
 from tether.mdp import MDP
 from tether.model.names import name_list
 
-__all__ = ["Body", "Parsed", "read_drn", "with_rewards_of_transitions"]
-
 _PARTS = re.compile(r'\{[^}]*\}|\[[^\]]*\]|"[^"]*"|[^\s\[\]{}"]+')
 _NAME = re.compile(r'(\{[^}]*\}|"[^"]*"|[^\s\[]+)\s*(.*)')
 _VALUATION = re.compile(r"\[[^\[\]]*\]")

@@ -15,8 +15,6 @@ from tether.mdp import MDP
 from tether.model.as_stormpy import label_states, names_for_storm, written_values
 from tether.model.names import Names
 
-__all__ = ["write_drn"]
-
 
 def write_drn(mdp: MDP, file: File, *, mean_rewards: bool = False) -> None:
     """Write a model in Storm's DRN format.

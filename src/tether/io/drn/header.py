@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from tether._foundation.problems import Complaints
 from tether.io.plaintext import parsed_number, quoted, whole
 
-__all__ = ["DrnHeader", "read_drn_header"]
-
 _REFUSED = {
     "ctmc": "a continuous-time Markov chain: its numbers are rates, not probabilities",
     "markov automaton": "a Markov automaton, which has rates",

@@ -22,8 +22,6 @@ from tether.io.plaintext import numbered, opened_lines, quoted, whole
 from tether.io.prism.transitions import LineShape, Records, TraHeader, check_states, first_line, read_records
 from tether.io.valuations import read_value, valuation_class
 
-__all__ = ["read_labels", "read_state_rewards", "read_states", "read_transition_rewards", "structure_of"]
-
 _STATE = re.compile(r"([0-9]{1,18})\s*:\s*\((.*)\)")
 _NAMED = re.compile(r'\s*([0-9]{1,18})="([^"]*)"')
 

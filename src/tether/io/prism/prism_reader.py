@@ -29,8 +29,6 @@ from tether.io.prism.prism_annotations import (
 from tether.io.prism.transitions import read_transitions
 from tether.mdp import MDP
 
-__all__ = ["Companion", "Files", "all_names", "files_of", "read_prism"]
-
 Companion = File | Literal[False] | None
 
 _SUFFIXES = {

@@ -19,8 +19,6 @@ from tether.model.as_stormpy import distinct_names, label_states, valuations
 from tether.model.form import all_pair_states
 from tether.model.model_record import ModelRecord
 
-__all__ = ["action_names", "choice_names", "state_values", "write_prism"]
-
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_]")
 _RESERVED = re.compile(
     "A|C|E|F|G|I|P|Pmax|Pmin|R|Rmax|Rmin|S|U|W|X|bool|clock|const|ctmc|double|dtmc|endinit|endinvariant|endmodule|"

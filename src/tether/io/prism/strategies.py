@@ -20,8 +20,6 @@ from tether.io.prism.prism_writer import choice_names, state_values
 from tether.io.valuations import write_value
 from tether.model.model_record import ModelRecord
 
-__all__ = ["is_strategy", "read_strategy", "strategy_lines"]
-
 _LINE = re.compile(
     r"(?:\((?P<values>[^()]*)\)|(?P<number>[0-9]{1,18}))(?:,(?P<steps>[0-9]{1,18}))?\s*[=:](?P<choice>.*)"
 )

@@ -19,8 +19,6 @@ from tether.io.names_as_text import find_index
 from tether.io.valuations import read_value, valuation_class
 from tether.mdp import MDP
 
-__all__ = ["is_trace", "read_trace"]
-
 _HEADER = re.compile(r"action([ \t,])(?:probability\1)?step(?:\1|\r|$)")
 _NOT_VARIABLES = re.compile(r"(?:state|transition)_reward[0-9]*|time_in_state")
 

@@ -22,17 +22,6 @@ from tether.io.explicit import NO_LABEL, SortedTransitions, check_rows, check_si
 from tether.io.files import File
 from tether.io.plaintext import numbered, opened_lines, parsed_number, quoted, whole
 
-__all__ = [
-    "LineShape",
-    "Records",
-    "TraHeader",
-    "check_states",
-    "first_line",
-    "read_records",
-    "read_tra_header",
-    "read_transitions",
-]
-
 _CHUNK = 1 << 21
 
 

@@ -15,7 +15,6 @@ from tether.auditing.audit_record import AuditRecord
 from tether.auditing.audit_sentences import audit_in_parts, taken_as_right
 from tether.auditing.tables import NO_OUTCOME, NOT_RECORDED
 from tether.evaluation.outcomes import UNDER_WAY
-from tether.explanation.verdicts import Nouns
 from tether.views import figures
 from tether.views.audit.audit_words import (
     VERDICTS,
@@ -27,8 +26,6 @@ from tether.views.audit.audit_words import (
 from tether.views.pages import drawing
 from tether.views.report.drawings import Drawing, chart
 from tether.views.report.report_sections import cannot_know
-
-__all__ = ["sections"]
 
 _PROBLEMS = 10
 """How many episodes without an answer are listed."""
@@ -52,16 +49,16 @@ _NOTES = {
 }
 
 
-def sections(audit: AuditRecord, nouns: Nouns, hide_ids: bool = False) -> dict[str, Any]:
+def sections(audit: AuditRecord, hide_ids: bool = False) -> dict[str, Any]:
     """The sections by the names that the template has for them."""
     return {
-        "question": nouns(audit_question_in_words(audit.question)),
+        "question": audit_question_in_words(audit.question),
         "is_policy": audit.question["policy"] is not None,
         "said": audit_in_parts(audit),
         "shows_nothing": audit.placebo is not None and audit.placebo.shows_nothing,
         "cards": _cards(audit),
         "bars": _bars(audit),
-        "cannot_know": [(name, nouns(what)) for name, what in cannot_know(audit.mdp)],
+        "cannot_know": cannot_know(audit.mdp),
         "problems": _problems(audit, hide_ids),
         "matrix": _matrix(audit),
         "gains": _gains(audit.summary.gains),

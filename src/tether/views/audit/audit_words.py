@@ -17,8 +17,6 @@ from tether.model.model_record import ModelRecord
 from tether.model.names import Names
 from tether.views.report.settings import versions
 
-__all__ = ["VERDICTS", "audit_question_in_words", "is_certified", "name_in_words", "outcome_in_words", "settings"]
-
 VERDICTS = {
     "holds": f"The expected gain holds under {EVERY_MODEL}.",
     "holds if stable": f"It holds under {IN_WORDS['stability']}.",

@@ -15,20 +15,17 @@ of a log in `gains`, rules in `rule_bars`, means over any number in `curves`, se
 'actions that may change, m'
 """
 
-from tether.figures.curves import plot_curves
 from tether.figures.decisions_figure import plot_decisions, plot_shares
-from tether.figures.front import plot_pareto
 from tether.figures.gains import plot_gains, plot_ranked_gains
 from tether.figures.heat import plot_heat
 from tether.figures.occupancy import plot_occupancy
 from tether.figures.outcomes_figure import plot_outcomes
 from tether.figures.output import inline_svg, save
-from tether.figures.own_figure import forget
 from tether.figures.rule_bars import plot_rules
-from tether.figures.style import styled
-from tether.figures.tradeoffs import plot_lines, plot_lost
+from tether.figures.style import forget, styled
+from tether.figures.tradeoffs import plot_lines, plot_lost, plot_pareto
 from tether.figures.types_figure import plot_types
-from tether.figures.value_curves import plot_sizes, plot_values
+from tether.figures.value_curves import plot_curves, plot_sizes, plot_values
 from tether.figures.waterfall import bars_of_review, plot_review, review_in_text
 from tether.views.figures.classes_figure import is_graph, plot_classes
 from tether.views.figures.course_figure import plot_band, plot_course, plot_strip, plot_tailoring

@@ -17,8 +17,7 @@ from tether._foundation.arrays import Ints
 from tether._foundation.words import cut, cut_apart
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.conditioning.layers import Graph, nominal_rollout, reached_states
-from tether.figures.network import FILLS, OUTLINES, draw_network
-from tether.figures.step_edges import Step, steps_of
+from tether.figures.network import FILLS, OUTLINES, Step, draw_network, steps_of
 from tether.figures.style import TIME, axes, explain_with, single_line, steps_axis, styled
 from tether.influence.classes import CLASSES, classify_layers, with_strengths
 from tether.influence.kappa import Thresholds, thresholds
@@ -28,8 +27,6 @@ from tether.plan.tether_record import tether
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["is_graph", "plot_classes"]
 
 _LARGE, _LONG, _DENSE = 12, 8, 16
 """The most states in a layer, steps in time, and edges between two layers for a graph; beyond, classes are counted."""
@@ -132,11 +129,11 @@ def is_graph(
     return _drawable(question.asked, found, reached_states(found.graph), k) is not None
 
 
-def _drawable(cf: CounterfactualRecord, found: Thresholds, layers: Sequence[Ints], k: int) -> list[Step] | None:
+def _drawable(cf: CounterfactualRecord, thresholds: Thresholds, layers: Sequence[Ints], k: int) -> list[Step] | None:
     """The steps of a rollout, or None if a graph of them could not be read."""
     if cf.T > _LONG or max(layer.size for layer in layers) > _LARGE:
         return None
-    steps = steps_of(cf, found, layers, k)
+    steps = steps_of(cf, thresholds, layers, k)
     return steps if max(sum(step.t == t for step in steps) for t in range(cf.T)) <= _DENSE else None
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether.errors import QueryError
-from tether.evaluation.course import Course
 from tether.evaluation.evaluate import Evaluation
+from tether.evaluation.returns import Course
 from tether.evaluation.tailoring import Tailoring
 from tether.figures.series import Series, filled_and_hollow, fit_limits, ring
 from tether.figures.style import (
@@ -34,8 +34,6 @@ from tether.figures.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
-
-__all__ = ["plot_band", "plot_course", "plot_strip", "plot_tailoring"]
 
 _TWO = ("filled mark and line: exact", "hollow mark and caps: published")
 

@@ -28,8 +28,6 @@ from tether.figures.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_certificate", "plot_guarantees", "plot_tails"]
-
 _BAND = "#c4c4c4"
 _RETURN = "expected return"
 

@@ -15,8 +15,6 @@ from tether.views.figures.replay_figure import plot_replay
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_plan", "plot_sweep"]
-
 
 def plot_plan(plan: PlanRecord, what: Any = "replay", ax: Axes | None = None) -> Axes:
     """A plan over time, beside what was observed.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.words import cut
-from tether.explanation.replay import Ending, Replay, Stretch, of_hundred
+from tether.explanation.replay import Ending, Replay, Stretch
 from tether.explanation.verdicts import Nouns
 from tether.figures.style import (
     BAD,
@@ -28,8 +28,6 @@ from tether.figures.style import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["plot_replay"]
 
 _COLOURS = {"bad": BAD, "good": GOOD, "": "#c4c4c4"}
 _LINE = 10.5
@@ -89,8 +87,8 @@ def _scale(ax: Axes, replay: Replay, times: Any) -> list[tuple[float, str, str]]
                 times, so_far, so_far + one.chance, color=_COLOURS[one.side], alpha=_alpha(one), linewidth=0
             )
             so_far = so_far + one.chance
-            if one.chance[-1] > 0:
-                ends.append((float(so_far[-1] - one.chance[-1] / 2), f"{of_hundred(one.chance[-1])} {one.name}", BLACK))
+            if one.end > 0:
+                ends.append((float(so_far[-1] - one.chance[-1] / 2), one.label, BLACK))
     else:
         rows = np.concatenate([replay.value, replay.observed_value[~np.isnan(replay.observed_value)]])
         low, high = float(rows.min()), float(rows.max())
@@ -108,8 +106,8 @@ def _scale(ax: Axes, replay: Replay, times: Any) -> list[tuple[float, str, str]]
     return ends
 
 
-def _alpha(one: Ending) -> float:
-    return {"bad": 0.45, "good": 0.55, "": 0.4}[one.side]
+def _alpha(ending: Ending) -> float:
+    return {"bad": 0.45, "good": 0.55, "": 0.4}[ending.side]
 
 
 def _lines(ax: Axes, replay: Replay, times: Any) -> None:
@@ -192,13 +190,13 @@ def _ties(ax: Axes, replay: Replay, top: float, each: float, say: Nouns) -> None
     _write(ax, "about", -4.0, top - line / 3, BLUE, "right")
 
 
-def _bar(ax: Axes, one: Stretch, bottom: float, lane: float, done: bool, each: float, ended: int | None) -> None:
+def _bar(ax: Axes, stretch: Stretch, bottom: float, lane: float, done: bool, each: float, ended: int | None) -> None:
     from matplotlib.patches import Rectangle
 
-    width = one.last + 1 - one.first
-    if done or one.changed:
+    width = stretch.last + 1 - stretch.first
+    if done or stretch.changed:
         box = Rectangle(
-            (one.first, bottom),
+            (stretch.first, bottom),
             width,
             lane,
             transform=ax.get_xaxis_transform(),
@@ -208,13 +206,13 @@ def _bar(ax: Axes, one: Stretch, bottom: float, lane: float, done: bool, each: f
             clip_on=False,
         )
         ax.add_patch(box)
-    over = ended is not None and one.first >= ended  # nothing was done any more
-    text = one.text if done or one.changed else "" if over else "the same"
+    over = ended is not None and stretch.first >= ended  # nothing was done any more
+    text = stretch.text if done or stretch.changed else "" if over else "the same"
     lines = _wrapped(text, each * width)
     if text == "the same" and lines != [text]:
         lines = ["="]
-    ink = "#ffffff" if one.changed else BLACK if done else "#555555"
-    _inside(ax, one.first, bottom + lane / 2, lines, ink)
+    ink = "#ffffff" if stretch.changed else BLACK if done else "#555555"
+    _inside(ax, stretch.first, bottom + lane / 2, lines, ink)
 
 
 def _inside(ax: Axes, t: float, y: float, lines: Sequence[str], colour: str, weight: str = "normal") -> None:
@@ -249,10 +247,13 @@ def _wrapped(text: str, room: float) -> list[str]:
 
 
 def _fitting(text: str, room: float) -> str:
-    """As much of a text as there is room for; nothing, if that is less than three letters."""
-    while len(text) > 3 and text_width(text) > room:
-        text = text[:-2].rstrip(" +,(…") + "…"
-    return text if text_width(text) <= room else ""
+    """As much of a text as there is room for, and a number at its end; nothing, if that is less than three letters."""
+    last = text.rpartition(" ")[2]
+    tail = f" {last}" if last.isdigit() and last != text else ""
+    head = text.removesuffix(tail)
+    while len(head) > 3 and text_width(head + tail) > room:
+        head = head[:-2].rstrip(" +,(…") + "…"
+    return head + tail if text_width(head + tail) <= room and (len(head) > 2 or head + tail == text) else ""
 
 
 def _write(ax: Axes, text: str, x: float, y: float, colour: str, side: Any) -> None:

@@ -20,17 +20,6 @@ from tether.explanation.mistakes import Review
 from tether.explanation.outcome_chances import goes_on
 from tether.plan.plan_record import PlanRecord
 
-__all__ = [
-    "Action",
-    "Beside",
-    "DecisionStep",
-    "Mattered",
-    "decision_steps",
-    "mattered",
-    "numbers_beside",
-    "shares_sentence",
-]
-
 _NAME = 80
 """How long the name of an action may be."""
 
@@ -75,7 +64,9 @@ def numbers_beside(explanation: Explanation) -> list[Beside]:
     ends = () if goes_on(plan.cf, outlook) else explanation.outcomes.every_end
     for one in sorted(ends, key=lambda one: (one.name == UNDER_WAY, -one.observed)):  # first what happened
         if max(one.observed, one.plan, one.optimal) > ROUNDING:
-            lines.append(Beside(say.first_letter(one.name), *map(_chance, (one.observed, one.plan, one.optimal))))
+            lines.append(
+                Beside(say.first_letter(one.name), *map(say.chance_in_words, (one.observed, one.plan, one.optimal)))
+            )
     if plan.objective is None and explanation.changes:
         risk = explanation.risk
         lines += [
@@ -87,7 +78,10 @@ def numbers_beside(explanation: Explanation) -> list[Beside]:
         kind = f"Chance that {plan.objective.in_words}"
     values = (plan.observed_value, plan.value, optimal.value)
     lines.append(
-        Beside(kind, *(with_minus_signs(number(one)) if plan.objective is None else _chance(one) for one in values))
+        Beside(
+            kind,
+            *(with_minus_signs(number(one)) if plan.objective is None else say.chance_in_words(one) for one in values),
+        )
     )
     changes = (sum(float(share) for share in one.changed) for one in (outlook, optimal) if one.changed is not None)
     lines.append(Beside("Actions changed", "–", *map(average, changes)))
@@ -204,7 +198,3 @@ def _worth(row: Decision) -> tuple[bool, float]:
 
 def _gain(gain: float) -> str:
     return "0" if abs(gain) <= ROUNDING else ("+" if gain > 0 else "") + with_minus_signs(number(gain))
-
-
-def _chance(probability: float) -> str:
-    return "certain" if probability >= 1 - ROUNDING else percent(probability)

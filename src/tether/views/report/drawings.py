@@ -26,19 +26,6 @@ from tether.views.report.report_features import Band, Strip
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "Drawing",
-    "chart",
-    "draw_band",
-    "draw_certificate",
-    "draw_classes",
-    "draw_guarantees",
-    "draw_influence",
-    "draw_replay",
-    "draw_review",
-    "draw_strip",
-]
-
 _WIDE, _HIGH = 238.0, 150.0
 """Width and height of a drawing in points: it fits a phone at its own size, so that letters have 12 pixels or more."""
 
@@ -72,29 +59,28 @@ class Drawing:
     narrow: Any = ""
 
 
-def draw_band(band: Band, name: str, what: str = "the middle 80 %", who: str = "plan") -> Drawing:
-    """A mean and its band, beside what was observed; ``what`` says what the band is, ``who`` whose mean it is."""
-    ax = chart(_HIGH)
-    figures.plot_band(
-        band.mean, band.low, band.high, band.observed, ax, band=what, whole=band.whole, legend=False, who=who
-    )
-    return _drawn(ax, name, band.name)
+def draw_course(one: Band | Strip, name: str, nouns: Nouns, who: str = "plan") -> Drawing:
+    """A feature over time, observed and planned: a mean and its band, or a row per value shaded by its probability.
 
-
-def draw_strip(strip: Strip, name: str) -> Drawing:
-    """One row per value, shaded by its probability; the observed values marked."""
-    rows = cut_apart([single_line(row) for row in strip.rows], _NAME)
-    left = max(_LEFT, 8.0 + max(map(text_width, rows)))
-    ax = chart(_TOP + _ROW * len(rows) + _BOTTOM, left)
-    figures.plot_strip(rows, strip.chance, strip.observed, ax)
-    return _drawn(ax, name, strip.name)
+    ``who`` says whose mean it is.
+    """
+    if isinstance(one, Band):
+        ax = chart(_HIGH)
+        band = (one.mean, one.low, one.high, one.observed)
+        figures.plot_band(*band, ax, band="the middle 80 %", whole=one.whole, legend=False, who=who)
+    else:
+        rows = cut_apart([single_line(row) for row in one.rows], _NAME)
+        left = max(_LEFT, 8.0 + max(map(text_width, rows)))
+        ax = chart(_TOP + _ROW * len(rows) + _BOTTOM, left)
+        figures.plot_strip(rows, one.chance, one.observed, ax)
+    return _drawn(ax, name, one.name, nouns)
 
 
 def draw_replay(replay: Replay, name: str = "replay", nouns: Nouns | None = None, desk: float = _DESK) -> Drawing:
     """The picture of the replay, once for a desk and once for a phone."""
     drawn, say = [], nouns or Nouns()
-    names = [one.name for one in replay.endings] if replay.endings else ["what happened"]
-    right = 8.0 + max(text_width(cut(f"100 {one}", 24)) for one in names)
+    names = [one.label for one in replay.endings] if replay.endings else ["what happened"]
+    right = 8.0 + max(text_width(cut(one, 24)) for one in names)
     for width, high, ident in ((desk, 190.0, name), (_WIDE, 190.0, f"{name}-narrow")):
         ax = chart(high, left=44.0, right=min(right, 0.4 * width), width=width)
         figures.plot_replay(replay, ax, title=False, nouns=nouns)
@@ -102,41 +88,40 @@ def draw_replay(replay: Replay, name: str = "replay", nouns: Nouns | None = None
     return Drawing(say(replay.title), *drawn)
 
 
-def draw_review(review: Review) -> Drawing:
+def draw_review(review: Review, nouns: Nouns) -> Drawing:
     """From what was to be expected to what happened: a waterfall."""
     ax = chart(40.0 + 18.0 * figures.bars_of_review(review), left=112.0, right=30.0)
     figures.plot_review(review, ax, title=False, letters=18)
-    return Drawing(
-        with_minus_signs(review.headline()),
-        drawing(figures.inline_svg(figure_of(ax), "luck", figures.review_in_text(review))),
-    )
+    ax.set_yticks(ax.get_yticks(), [nouns(label.get_text()) for label in ax.get_yticklabels()])
+    return _drawn(ax, "luck", with_minus_signs(review.headline()), nouns, shows=figures.review_in_text(review))
 
 
-def draw_influence(outlook: Evaluation, who: str = "plan") -> Drawing:
+def draw_influence(outlook: Evaluation, nouns: Nouns, who: str = "plan") -> Drawing:
     """Strength and probability of influence at each step of a plan, and where it may change the action."""
     ax = chart(_HIGH + 60.0, bottom=_BOTTOM + 60.0)
     figures.plot_tailoring({who: outlook}, ax, who=who)
-    return _drawn(ax, "influence", "")
+    return _drawn(ax, "influence", "", nouns)
 
 
-def draw_certificate(certificate: Certificate) -> Drawing:
+def draw_certificate(certificate: Certificate, nouns: Nouns) -> Drawing:
     """Observed, worst, Gumbel-max and best, for each assumption."""
     ax = chart(164.0, left=104.0, bottom=_BOTTOM + 50.0)
     figures.plot_certificate(certificate, ax)
-    return _drawn(ax, "certificate", "")
+    return _drawn(ax, "certificate", "", nouns)
 
 
-def draw_guarantees(by_k: GuaranteesByK, chosen: int) -> Drawing:
+def draw_guarantees(by_k: GuaranteesByK, chosen: int, nouns: Nouns) -> Drawing:
     """Observed, worst, Gumbel-max and best value of the best plan of each k."""
     ax = chart(_HIGH + 68.0, left=_LEFT + 8.0, bottom=_BOTTOM + 66.0)
     figures.plot_guarantees(by_k, ax, chosen)
-    return _drawn(ax, "guarantees", "")
+    return _drawn(ax, "guarantees", "", nouns)
 
 
 def draw_classes(
     plan: PlanRecord,
     state_name: Callable[[Any], str],
     action_name: Callable[[Any], str],
+    nouns: Nouns,
     link: Callable[[int, int], str] | None = None,
 ) -> tuple[Drawing, bool]:
     """The states over time by class; and whether it is the graph itself.
@@ -148,8 +133,8 @@ def draw_classes(
     ax = None if graph else chart(_HIGH + 76.0, bottom=_BOTTOM + 62.0)
     ax = figures.plot_classes(plan.cf, plan.k, ax, plan=plan, label=state_name, action_label=action_name, **options)
     if link is None:
-        return _drawn(ax, "states", ""), graph
-    return _drawn(ax, "states", "", _marks(ax, plan, link)), graph
+        return _drawn(ax, "states", "", nouns), graph
+    return _drawn(ax, "states", "", nouns, _marks(ax, plan, link)), graph
 
 
 def _marks(ax: Axes, plan: PlanRecord, link: Callable[[int, int], str]) -> dict[str, Mark]:
@@ -175,8 +160,13 @@ def chart(
         return Figure(figsize=(width / 72, height / 72)).add_axes(inside)
 
 
-def _drawn(ax: Axes, name: str, caption: str, marks: dict[str, Mark] | None = None) -> Drawing:
-    shows = f"{caption} over time" if caption else _SHOWS[name]
-    drawn = drawing(figures.inline_svg(figure_of(ax), name, shows, marks))
+def _drawn(
+    ax: Axes, name: str, caption: str, nouns: Nouns, marks: dict[str, Mark] | None = None, shows: str = ""
+) -> Drawing:
+    shows = shows or (f"{caption} over time" if caption else _SHOWS[name])
+    legend = ax.get_legend()
+    for text in (ax.xaxis.label, *(legend.get_texts() if legend else ())):
+        text.set_text(nouns(text.get_text()))
+    drawn = drawing(figures.inline_svg(figure_of(ax), name, nouns(shows), marks))
     figures.forget(figure_of(ax))  # a graph has a figure of its own, which a notebook would show below the cell
     return Drawing(caption, drawn)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,6 @@ from tether._foundation.arrays import Floats, Ints, summed
 from tether.errors import Problem, QueryError
 from tether.evaluation.evaluate import Evaluation
 from tether.plan.plan_record import PlanRecord
-
-__all__ = ["Band", "Courses", "Strip", "over_time"]
 
 _DRAWN = 12
 """How many features are drawn."""
@@ -144,7 +143,7 @@ def _field(name: str, states: tuple[Any, ...]) -> Feature:
     if name.replace("_", " ") in fields:
         return fields[name.replace("_", " ")]
     if all(hasattr(state, name) and not callable(getattr(state, name)) for state in states):
-        return _attribute(name)
+        return attrgetter(name)
     known = f"they have {', '.join(fields)}" if fields else "their names have no fields; give a function of the name"
     raise QueryError(f"the states have no field {name!r}; {known}")
 
@@ -166,20 +165,12 @@ def _by_default(states: tuple[Any, ...]) -> dict[str, Feature]:
     elif len(kinds) > 1:
         return {}
     else:
-        return {f"part {i + 1}": _place(i) for i in range(length)}
+        return {f"part {i + 1}": itemgetter(i) for i in range(length)}
     return {name.replace("_", " "): _attribute_or_word(name) for name in fields}
 
 
 def _attribute_or_word(name: str) -> Feature:
     return lambda state: state if isinstance(state, str) else getattr(state, name)
-
-
-def _place(i: int) -> Feature:
-    return lambda state: state[i]
-
-
-def _attribute(name: str) -> Feature:
-    return lambda state: getattr(state, name)
 
 
 def _value(name: str, feature: Feature, state: Any) -> Any:

@@ -9,8 +9,6 @@ from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.plan.plan_record import PlanRecord
 from tether.plan.sweep import Sweep
 
-__all__ = ["COLUMNS", "limits_around", "sweep_around", "table_of", "work_of_table"]
-
 COLUMNS = 12
 """How many m are shown; if there are more, some are left out."""
 

@@ -8,18 +8,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tether._foundation.writing import written
 from tether.errors import Problem, QueryError
 from tether.explanation.explain import explain
 from tether.explanation.verdicts import Nouns
 from tether.plan.plan_record import PlanRecord
-from tether.views.pages import date_of_page, in_words, render
+from tether.views.pages import date_of_page, facts_of, write_page
 from tether.views.report.report_features import over_time
 from tether.views.report.report_limits import sweep_around
 from tether.views.report.report_sections import Contents
 from tether.views.report.settings import meanings, settings
-
-__all__ = ["report"]
 
 
 def report(
@@ -84,26 +81,21 @@ def report(
     """
     if not isinstance(plan, PlanRecord):
         raise QueryError(f"expected a plan, made by cf.plan(k, m), not {type(plan).__name__}")
-    if about is not None and not isinstance(about, Mapping):
-        raise QueryError(f"about must map names to values, not {about!r}")
+    facts, day = facts_of(about), date_of_page(date)
     contents = _contents(plan, features, state_name, action_name, certificate, draws, rng, nouns or Nouns())
-    facts, day = dict(about or {}), date_of_page(date)
     first = contents.first(str(facts.get("model file", "")))
-    text = render(
+    return write_page(
+        file,
         "report.html",
+        day,
         title=title or f"{contents.nouns.episode.capitalize()} of {first['ended']}",
         under=first["ended"] if title else "",
         source=first["source"],
-        date=in_words(day),
         first=first,
         meanings=meanings(plan),
         settings=settings(plan, contents.state_name, facts, day),
         **contents.sections(),
     )
-    target = Path(file)
-    with written(target) as partial:
-        partial.write_text(text, encoding="utf-8", newline="\n")
-    return target
 
 
 def _contents(

@@ -26,20 +26,17 @@ from tether.plan.sweep import Sweep
 from tether.views.pages import drawing
 from tether.views.report.beside import decision_steps, mattered, numbers_beside, shares_sentence
 from tether.views.report.drawings import (
-    draw_band,
     draw_certificate,
     draw_classes,
+    draw_course,
     draw_guarantees,
     draw_influence,
     draw_replay,
     draw_review,
-    draw_strip,
 )
-from tether.views.report.report_features import Band, Courses
+from tether.views.report.report_features import Courses
 from tether.views.report.report_limits import COLUMNS, table_of
 from tether.views.report.report_steps import step_table
-
-__all__ = ["Contents", "cannot_know"]
 
 _SHARED = 8
 """Up to this many changed steps the gain is shared among them: all their subsets are computed."""
@@ -86,9 +83,7 @@ class Contents:
                 "question": question_in_words(self.plan, self.table.value(self.plan.k, self.plan.m)),
                 "beside": [replace(one, name=self.nouns(one.name)) for one in numbers_beside(self.explanation)],
             },
-            "cannot_know": [
-                (name, self.nouns(text)) for name, text in cannot_know(self.plan.cf.mdp, _how_strong(self.explanation))
-            ],
+            "cannot_know": cannot_know(self.plan.cf.mdp, _how_strong(self.explanation)),
         }
 
     def first(self, source: str) -> dict[str, Any]:
@@ -102,8 +97,7 @@ class Contents:
         review = self.explanation.review
         if review is None:
             return {"figure": None, "sentences": []}
-        said = [self.nouns(one) for one in review.sentences(self.name)]
-        return {"figure": draw_review(review), "sentences": said}
+        return {"figure": draw_review(review, self.nouns), "sentences": review.sentences(self.name)}
 
     def name(self, label: Any) -> str:
         """A state or an action as it is shown; an outcome by its own name."""
@@ -122,17 +116,14 @@ class Contents:
             "more": max(0, len(rows) - 5),
             "rows": rows[:5],
             "steps": decision_steps(found, self.action_name),
-            "sentences": [self.nouns(one) for one in found.sentences(self.name)],
+            "sentences": found.sentences(self.name),
             "outcome": found.outcome,
             "shares": shares_sentence(plan) if several else "",
         }
 
     def _over_time(self) -> dict[str, Any]:
         courses = self.courses
-        drawn = [
-            draw_band(one, f"course{i}") if isinstance(one, Band) else draw_strip(one, f"course{i}")
-            for i, one in enumerate(courses.drawn)
-        ]
+        drawn = [draw_course(one, f"course{i}", self.nouns) for i, one in enumerate(courses.drawn)]
         remarks = []
         if courses.steady:
             steady = ", ".join(f"{name} {value}" for name, value in courses.steady)
@@ -144,9 +135,9 @@ class Contents:
     def _influence(self) -> dict[str, Any]:
         outlook = self.explanation.outlook
         return {
-            "figure": draw_influence(outlook),
+            "figure": draw_influence(outlook, self.nouns),
             "chance": left_to_chance(self.plan.asked, outlook.chain),
-            "sentences": [self.nouns(one) for one in say.about_this_episode(self.explanation)],
+            "sentences": say.about_this_episode(self.explanation),
         }
 
     def _learned(self) -> list[str]:
@@ -166,10 +157,10 @@ class Contents:
             "left_out": "",
             "sentence": found.sentence,
             "certain": found.is_certain,
-            "figure": None if found.is_certain else draw_certificate(found),
+            "figure": None if found.is_certain else draw_certificate(found, self.nouns),
             "rows": found.ranges,
             "guaranteed": say.robust_plan(self.plan) is not None,
-            "by_k": None if by_k is None else draw_guarantees(by_k, self.plan.k),
+            "by_k": None if by_k is None else draw_guarantees(by_k, self.plan.k, self.nouns),
         }
 
     def _limits(self) -> dict[str, Any]:
@@ -201,7 +192,7 @@ class Contents:
 
     def _states(self) -> dict[str, Any]:
         plan, near = self.plan, counted(self.plan.k, "step")
-        figure, is_graph = draw_classes(plan, self.state_name, self.action_name)
+        figure, is_graph = draw_classes(plan, self.state_name, self.action_name, self.nouns)
         meanings = (
             "what was seen at that time",
             f"known ground can be met within {near}, and an allowed plan can get there",

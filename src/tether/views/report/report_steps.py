@@ -18,8 +18,6 @@ from tether.explanation.explain import Explanation
 from tether.explanation.steps import ExplainedStep
 from tether.explanation.verdicts import Nouns
 
-__all__ = ["MANY", "Cell", "Fold", "StepRow", "StepTable", "step_table"]
-
 _SHOWN = 200
 """How many steps are listed; for longer episodes, those at which the plan changes the action most often."""
 
@@ -154,7 +152,7 @@ class _Writer:
         goes_on = [step.t for step in explanation.steps if step.observed_outcome is None]
         self.ended = max(goes_on, default=-1) + 1  # from then on nothing was done
         self.luck = left_to_chance(plan.asked, plan.chain)
-        self.head = (nouns.step, *_HEAD, *([f"About this {nouns.episode}"] if self.luck else ()))
+        self.head = (nouns("Step"), *_HEAD, *([f"About this {nouns.episode}"] if self.luck else ()))
         self.states = _short([str(state) for step in steps for state in (step.observed_state, step.state)])
         taken = (name for step in steps for name in (step.observed_action, step.action, step.instead))
         actions = {name: None for name in taken if name is not None}

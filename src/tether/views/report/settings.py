@@ -17,8 +17,6 @@ from tether.influence.one_step import in_python
 from tether.model.properties import Property
 from tether.plan.plan_record import PlanRecord
 
-__all__ = ["meanings", "settings", "versions"]
-
 
 def settings(
     plan: PlanRecord, state_name: Callable[[Any], str], about: Mapping[str, Any], date: dt.date
