@@ -18,6 +18,8 @@ def ask_everything(case: tether.cases.Case) -> None:
         tethered = cf.tether(rule=rule)
         tethered.plan(3, 2).certify()
         tethered.sweep()
+        tethered.sweep(measures=["about_episode"])
+    cf.plan(3, 1, never={"step": 0})
     for assume in ("stability", "nothing"):
         guaranteed = tether.robust(case.mdp, case.path, assume=assume)
         guaranteed.range(guaranteed.plan(3, 1))
@@ -31,14 +33,18 @@ def ask_everything(case: tether.cases.Case) -> None:
     log = [case.mdp.simulate("random", case.path.T, rng=seed) for seed in range(60)]
     learned = tether.learn(log).with_objective(final_reward={case.path.states[-1]: 1.0})
     str(tether.rules(learned, log))
+    short = [case.mdp.simulate("random", 2, rng=seed) for seed in range(60)]
+    rule, end = tether.rule(short[0].states[0], do=case.path.actions[0]), tether.avoid(short[0].states[-1])
+    tether.evaluate_rules(tether.learn(short), short, rule, objective=end)
     types = tether.Types({"one": case.mdp, "other": case.mdp}, prior={"one": 0.5, "other": 0.5})
     tether.counterfactual(types, case.path).plan(m=1)
 
 
 def rounded_returns() -> None:
-    """What is for plans with very many returns, on a small one."""
+    """What is for plans with very many returns, on a small one; as if what happened had been worth what is expected."""
     case = tether.cases.grid_world()
-    chances(_replays(tether.counterfactual(case.mdp, case.path).plan(6, 2)), most=0)
+    plan = tether.counterfactual(case.mdp, case.path).plan(6, 2)
+    chances(_replays(plan)._replace(observed=np.array([plan.value])), most=0)
 
 
 def on_all_cores() -> None:

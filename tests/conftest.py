@@ -8,6 +8,7 @@ import functools
 import gc
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 def pytest_configure() -> None:
-    """Unpack the arrays of the installed ICU-Sepsis once per process: it takes a second."""
+    """Unpack the arrays of the installed ICU-Sepsis once per process: it takes a second. Hear Ctrl-C.
+
+    A shell starts what runs in the background with Ctrl-C ignored; the processes that tests start and interrupt would
+    inherit that.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     unpack, unpacked = icu_data._arrays, functools.cache(icu_data._arrays)
 
     def arrays(file: Path):

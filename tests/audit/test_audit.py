@@ -332,6 +332,21 @@ def test_broken_episodes_are_listed_and_the_others_answered(tmp_path):
     assert found[0]["episode"] == "a"
 
 
+def test_a_log_of_another_model_does_not_compare_each_step_with_every_state():
+    written = []
+
+    class State(str):
+        def __str__(self):
+            written.append(self)
+            return str.__str__(self)
+
+    mdp = tether.cases.grid_world().mdp.with_names(states=[State(f"room {i}") for i in range(16)])
+    log = [tether.Path(["room_1", "room_2"] * 10, ["up"] * 19) for _ in range(30)]
+    audit = tether.audit(mdp, log, 1, 1, certify=False, workers=1)
+    assert "(did you mean 'room 2'?)" in audit.problems["problem"][29].as_py()
+    assert len(written) < 100
+
+
 def test_a_log_whose_t_is_a_time_is_refused_as_a_whole(tmp_path):
     file = tmp_path / "log.csv"
     rows = [f"{e},{4 * t},0,right" for e in range(3) for t in range(3)]

@@ -304,3 +304,14 @@ def test_a_batch_keeps_its_rows_when_the_store_begins_again(monkeypatch):
     monkeypatch.setattr(rows, "LIMIT", 0)
     assert tether.audit(mdp, some, certify=False).table.equals(expected)
     assert any(gain != 0 for gain in expected.column("gain").to_pylist())
+
+
+def test_certificates_leave_cross_fitted_gains_as_they_are():
+    """Also where a plan's runs are those of another mechanism, and each episode has its certificate alone."""
+    log = log_of(hospital(3, 1.0), 200, 3)
+    mdp, some = learned(log), {i: log[i] for i in (0, 1, 7)}
+    asked = {"k": 3, "rule": "assured", "influence": tether.tv(0.4), "mechanism": "maximal", "workers": 1}
+    both = [tether.audit(mdp, some, certify=certify, **asked).table for certify in (True, False)]
+    assert both[0]["gain"].to_pylist() == both[1]["gain"].to_pylist()
+    assert both[0]["gain"][0].as_py() > 0
+    assert both[0]["guaranteed_gain"].null_count == 0

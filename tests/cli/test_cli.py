@@ -198,7 +198,7 @@ def test_json_is_json_and_every_field_is_on_the_page(folder, name):
         (["check", "model.csv", "nowhere.csv"], "tether: nowhere.csv: there is no such file"),
         (["convert", "model.csv", "model.xls"], "the name does not say what format this is in"),
         (["convert", "model.csv", "no/where.csv"], "tether: no/where.csv: "),
-        (["simulate", "model.csv"], "how many steps? This model has no horizon"),
+        (["simulate", "model.csv"], "(On the command line: --steps 10.)"),
         (["simulate", "model.csv", "--steps", "2", "--start", "99"], "the model has no state '99'"),
         (["simulate", "model.csv", "--steps", "2", "--policy", "observed"], "needs an observed episode"),
         (["simulate", "model.csv", "--steps", "2", "-n", "2", "-o", "log.json"], "log.json: the name does not say"),

@@ -140,11 +140,11 @@ def test_ctrl_c_ends_it(tmp_path):
     command = [sys.executable, "-m", "tether", "explore", "case:toy", "--no-browser"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
     address = process.stdout.readline().strip()
-    with urllib.request.urlopen(address, timeout=20) as answer:
+    with urllib.request.urlopen(address, timeout=120) as answer:
         assert answer.status == 200
     with pytest.raises(urllib.error.HTTPError, match="403"):
-        urllib.request.urlopen(address[:-1] + "x", timeout=20)
+        urllib.request.urlopen(address[:-1] + "x", timeout=120)
     process.send_signal(signal.SIGINT)
-    _, output = process.communicate(timeout=20)
+    _, output = process.communicate(timeout=120)
     assert process.returncode == 0, output
     assert "Traceback" not in output

@@ -3,7 +3,7 @@
 import pytest
 
 import tether
-from tether.cli.sweep_command import heat_tables
+from tether.cli.heat_table import heat_tables
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -228,6 +229,14 @@ def test_a_standard_stream_that_is_closed_is_no_traceback(closed):
     )
     assert "Traceback" not in done.stderr
     assert ("a sound model" in done.stdout) == (closed == "2>&-")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is always full")
+@pytest.mark.parametrize("words", [["check", "case:toy"], ["audit", "--help"], ["--version"], ["--help"]])
+def test_an_output_on_a_full_disk_is_a_sentence(words):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*TETHER, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "tether: No space left on device\n")
 
 
 def test_figures_need_no_backend(tmp_path):

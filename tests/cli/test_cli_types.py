@@ -38,9 +38,34 @@ def test_a_directory_of_types(clinic):
     assert (answer["value"], answer["exact"], answer["posterior"]) == (plan.value, True, plan.cf.posterior)
     assert answer["sentences"] == plan.explain().sentences(str)
     assert answer["steps"][0]["planned"] == "treat"
+    review = plan.cf.review()
+    assert answer["review"]["mistakes"] == review.mistakes
+    assert [step["luck"] for step in answer["review"]["steps"]] == [step.luck for step in review.steps]
+    assert answer["risk"]["worse_high"] == plan.risk.worse
     said = words("explain", folder / "types", folder / "path.csv")
     assert [one.word in said for one in plan.explain().verdicts(str)] == [True] * 3
     assert "P(diabetic)" in said
+
+
+def test_other_questions_about_types(clinic):
+    types, path, folder = clinic
+    cf, asked = tether.counterfactual(types, path), (folder / "types", folder / "path.csv")
+    found = json_of("decisions", *asked)
+    assert found["sentences"] == cf.decisions().sentences(str)
+    assert [row["mistake"] for row in found["decisions"]] == [row.mistake for row in cf.decisions().rows]
+    assert found["sentences"][0] in words("decisions", *asked)
+    table = json_of("sweep", *asked, "-m", "0-2", "--never", "step=0 action=treat")
+    assert table["values"] == cf.sweep(ms=[0, 1, 2], never={"step": 0, "action": "treat"}).values.tolist()
+    assert "not seeing the type" in words("sweep", *asked)
+    sure = json_of("certify", *asked, "--gamma", 2)["certificate"]
+    assert (sure["worst"], sure["gamma_star"]) == (cf.plan().certify(2.0).worst, cf.plan().certify().gamma_star)
+    assert "every causal model of each type" in words("certify", *asked)
+    answer = json_of("explain", *asked, "--only", "1")
+    assert answer["value"] == cf.plan(only=1).value < cf.plan().value
+    for option in (["decisions", "-m", 2], ["certify", "--policy", "random"], ["sweep", "--cost", "1"]):
+        refused = CliRunner().invoke(main, [option[0], *map(str, asked), *map(str, option[1:])])
+        assert refused.exit_code == 2
+        assert "is not for types" in refused.output
 
 
 def test_types_from_files_with_another_prior(clinic):
@@ -104,7 +129,7 @@ def test_the_embedded_patient_whose_diabetes_was_never_recorded():
     said = words("explain", "case:hidden-diabetes-unclear")
     assert "the type is not diabetic with a chance of 57 %" in said
     for words_given, why in (
-        (["sweep", "case:hidden-diabetes"], "models of several hidden types"),
+        (["robust", "case:hidden-diabetes"], "models of several hidden types"),
         (["report", "case:hidden-diabetes", "--features", "glucose"], "--features is not for types"),
         (["explain", "case:hidden-diabetes-nobody"], "has no path 'nobody'"),
         (["explain", "case:hidden-diabetess"], "did you mean case:hidden-diabetes"),

@@ -71,4 +71,4 @@ def test_everybody_can_read_the_site(browser, site, page):
         for width in (320, 640, DESK):
             visit.width(width)
             # once what slides in or out at another width has come to rest
-            visit.page.wait_for_function("document.documentElement.scrollWidth <= innerWidth", timeout=10_000)
+            visit.page.wait_for_function("document.documentElement.scrollWidth <= innerWidth", timeout=60_000)

@@ -2,7 +2,7 @@
 
 import shutil
 import sys
-import time
+import threading
 
 import pytest
 
@@ -268,15 +268,20 @@ def test_the_demonstration_says_treatments_in_words():
 
 
 def test_compiling_is_said_where_it_lasts_and_is_not_counted(monkeypatch, capsys):
-    noted = []
-    monkeypatch.setattr(demo, "toy", lambda: time.sleep(1.3) or tether.cases.toy())
-    monkeypatch.setattr(demo, "put", lambda *what: noted.extend(what))
-    demo._compile()
-    assert noted == [demo.COMPILING]
-    monkeypatch.setattr(demo, "toy", tether.cases.toy)
-    noted.clear()
+    noted, said = [], threading.Event()
+
+    def put(*what):
+        noted.extend(what)
+        said.set()
+
+    monkeypatch.setattr(demo, "put", put)
+    monkeypatch.setattr(demo, "_PATIENCE", 600.0)
     demo._compile()
     assert noted == []
+    monkeypatch.setattr(demo, "_PATIENCE", 0.0)
+    monkeypatch.setattr(demo, "toy", lambda: said.wait(60) and tether.cases.toy())
+    demo._compile()
+    assert noted == [demo.COMPILING]
 
 
 @pytest.mark.parametrize(("cost", "wasted"), [(0.0, 0.0), (1.0, 1.0)])

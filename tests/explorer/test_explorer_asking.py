@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 from asking import log_of
@@ -21,7 +22,7 @@ def test_a_newer_question_takes_the_place_of_an_older():
     done = []
 
     async def several():
-        asking = Asking()
+        asking, begun, asked = Asking(), threading.Event(), threading.Event()
 
         def compute(number):
             def run(asker):
@@ -32,16 +33,17 @@ def test_a_newer_question_takes_the_place_of_an_older():
             return run
 
         def slow(asker):
-            import time
-
-            time.sleep(0.05)
+            begun.set()
+            asked.wait(60)
             done.append("slow")
             asker.check()
 
         first = asyncio.create_task(asking.ask("tab", slow))
-        await asyncio.sleep(0.02)
+        await asyncio.to_thread(begun.wait, 60)
         rest = [asyncio.create_task(asking.ask("tab", compute(i))) for i in range(5)]
         other = asyncio.create_task(asking.ask("another tab", compute("other")))
+        await asyncio.sleep(0)  # each of them begins, and asks
+        asked.set()
         found = await asyncio.gather(first, *rest, other, return_exceptions=True)
         asking.close()
         return found
@@ -54,7 +56,6 @@ def test_a_newer_question_takes_the_place_of_an_older():
 
 def test_who_has_gone_is_not_waited_for():
     """The asker closes the page: what it asked for ends at the next stage, or is not begun."""
-    import threading
 
     async def leaves():
         asking, begun, left = Asking(), threading.Event(), threading.Event()
@@ -62,13 +63,13 @@ def test_who_has_gone_is_not_waited_for():
 
         def long(asker):
             begun.set()
-            left.wait(5)
+            left.wait(60)
             asker.check()
             reached.append("the end")
 
         gone = asyncio.get_running_loop().create_future()
         tasks = [asyncio.create_task(asking.ask("a", long, gone))]
-        await asyncio.to_thread(begun.wait, 5)
+        await asyncio.to_thread(begun.wait, 60)
         tasks.append(asyncio.create_task(asking.ask("b", lambda _: reached.append("b"), asyncio.shield(gone))))
         await asyncio.sleep(0)
         gone.set_result(None)
@@ -84,12 +85,10 @@ def test_who_has_gone_is_not_waited_for():
 
 
 def test_times_and_queues_are_bounded():
-    import threading
-
     async def long():
         asking, go = Asking(patience=0.02), threading.Event()
         with pytest.raises(TooLongError):
-            await asking.ask("a", lambda _: go.wait(5))
+            await asking.ask("a", lambda _: go.wait(60))
         waiting = [asyncio.create_task(asking.ask(i, lambda _: None)) for i in range(250)]
         found = await asyncio.gather(*waiting, return_exceptions=True)
         go.set()

@@ -54,7 +54,7 @@ class Visit:
         self.quiet()
 
     def quiet(self):
-        self.page.wait_for_selector("body[data-quiet]", timeout=60_000)
+        self.page.wait_for_selector("body[data-quiet]", timeout=120_000)
 
     def close(self):
         self.context.close()

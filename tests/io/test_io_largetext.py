@@ -113,9 +113,7 @@ def test_long_runs_and_many_cells_are_numbered_as_a_dict_numbers_them(chunks):
     cells = [[text for text, length in chunk for _ in range(length)] for chunk in chunks]
     column = pa.chunked_array(cells, pa.string())
     other = pa.chunked_array([["b", " x", "a"], ["", "a "]], pa.string())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(values, "_MANY", 1)
-        labels, codes = values.encoded_together([column, other])
+    labels, codes = values.encoded_together([column, other])
     numbers = {}
     expected = [
         [numbers.setdefault(text.strip(), len(numbers)) if text.strip() else -1 for text in one.to_pylist()]
@@ -125,8 +123,7 @@ def test_long_runs_and_many_cells_are_numbered_as_a_dict_numbers_them(chunks):
     assert [one.tolist() for one in codes] == expected
 
 
-def test_runs_of_empty_cells(monkeypatch):
-    monkeypatch.setattr(values, "_MANY", 1)
+def test_runs_of_empty_cells():
     column = pa.chunked_array([["a", "a", None], [None, "b", "b"], [None]], pa.string())
     found, codes = values.encoded(column)
     assert found.to_pylist() == ["a", "b"]
@@ -134,11 +131,13 @@ def test_runs_of_empty_cells(monkeypatch):
 
 
 def test_many_rows_are_looked_up_in_their_order():
-    """On all cores: batches that finish early must not come first."""
-    names = pa.array([f"name {i}" for i in range(2_000)])
-    rows = np.random.default_rng(0).integers(0, 2_500, values._MANY)
-    column = pa.chunked_array([pa.array([f"name {i}" for i in range(2_500)]).take(pa.array(rows))])
-    assert np.array_equal(values._looked_up(column, names), np.where(rows < 2_000, rows, -1))
+    names = pa.array([f"name {i}" for i in range(2_500)])
+    rows = np.random.default_rng(0).integers(0, 2_500, 1 << 19)
+    column = pa.chunked_array([names.take(pa.array(rows))])
+    labels, (first, codes) = values.encoded_together([pa.chunked_array([names[:2_000]]), column])
+    assert np.array_equal(first, np.arange(2_000))
+    assert np.array_equal(codes[rows < 2_000], rows[rows < 2_000])
+    assert np.array_equal(np.array(labels)[codes], column.to_numpy())
 
 
 @in_a_folder

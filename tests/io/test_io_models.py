@@ -103,14 +103,6 @@ def test_the_package_is_light_until_it_is_used():
     assert found.stdout == "set()\n"
 
 
-def test_a_library_that_is_not_installed(tmp_path):
-    (tmp_path / "a.mat").write_bytes(b"")
-    code = "import sys; sys.modules['scipy'] = None; import tether.io\n"
-    code += "try: tether.io.read_arrays('a.mat')\nexcept tether.QueryError as error: print(error)"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
-    assert found.stdout.startswith("MATLAB files need scipy; pip install 'tether[matlab]'")
-
-
 def test_whole_numbers_stay_whole_numbers_through_every_table(tmp_path):
     mdp = tether.MDP.from_table([3, 3, 7], [10, 20, 10], [7, 3, 7], [1.0, 1.0, 1.0], [1.5, 0.0, 0.0])
     for suffix in ("csv", "tsv", "csv.gz", "parquet", "arrow", "feather"):

@@ -33,6 +33,21 @@ def drawn(n, steps=12, share=0.3, seed=0):
     ], kinds
 
 
+def test_actions_that_are_too_rare_in_the_log_of_a_type_are_not_advised():
+    log, kinds = drawn(60)
+    by = ["a" if kind else "b" for kind in kinds]
+    advised = []
+    for minimum in (1, 100):
+        types = tether.learn_types(log, by=by, minimum=minimum).with_objective(final_reward={"well": 1.0})
+        kept = np.logical_and.reduce([mdp.learned.advisable for mdp in types.models.values()])
+        advised.append(0)
+        for path in log[:10]:
+            pairs = tether.counterfactual(types, path).plan(m=2).changed_pairs()
+            assert all(kept[pair] for pair in pairs)
+            advised[-1] += len(pairs)
+    assert advised[0] > 0 == advised[1]
+
+
 def test_em_finds_the_types_of_a_simulated_ward():
     log, kinds = drawn(250)
     types = tether.learn_types(log, k=3, starts=2)

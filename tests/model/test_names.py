@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import tether
 from tether.model.encode import encode
-from tether.model.names import is_missing, make_names, name_list, plain
+from tether.model.names import Unknown, is_missing, make_names, name_list, plain
 
 
 class NotSaying:
@@ -359,6 +359,24 @@ def test_a_near_miss_is_pointed_out():
     labels = make_names([f"patient {i}" for i in range(50)], None, "state")
     assert labels.missing("patient_7", "state").message.endswith("(did you mean 'patient 7'?)")
     assert labels.missing("weather", "state").message.endswith("'patient 49'")
+
+
+def test_an_unknown_name_is_compared_once_and_few_are_compared():
+    """A log of another model must not compare each of its steps with every state."""
+    looked = []
+
+    class Seen(str):
+        def __str__(self):
+            looked.append(self)
+            return str.__str__(self)
+
+    names = make_names([Seen(f"patient {i}") for i in range(50)], None, "state")
+    unknown = Unknown()
+    for t in range(100):
+        assert "(did you mean 'patient 7'?)" in unknown.problem(names, "patient_7", "state", time=t).message
+    assert len(looked) == 50
+    hints = [unknown.problem(names, f"patient_{i}", "state").message.endswith("?)") for i in range(50)]
+    assert (hints.count(True), len(looked)) == (20, 20 * 50)
 
 
 def test_a_list_is_taken_for_a_tuple():

@@ -29,8 +29,8 @@ def typed(seed, n_types, T, *, zeros=False):
     return tether.Types(models, prior), path
 
 
-def by_beliefs(cf, m):
-    """The best value by recursion over states, changes left and weights of the types."""
+def by_beliefs(cf, m, allowed=lambda *change: True, sign=1):
+    """The best value by recursion over states, changes left and weights of the types; ``allowed`` of (t, s, a)."""
     cfs, path = list(cf.by_type.values()), cf.path
 
     def value(t, s, left, weights):
@@ -40,7 +40,7 @@ def by_beliefs(cf, m):
         found = []
         for a in mdp.actions:
             after = left - (a != path.actions[t])
-            if after < 0:
+            if after < 0 or (a != path.actions[t] and not allowed(t, s, a)):
                 continue
             rows = [dict(zip(*one.row(t, s, a), strict=True)) for one in cfs]
             total = sum(weights) * float(mdp.rewards.at(t)[mdp.pair_index(s, a)])
@@ -48,7 +48,7 @@ def by_beliefs(cf, m):
                 seen = [w * row.get(j, 0.0) for w, row in zip(weights, rows, strict=True)]
                 total += mdp.discount * value(t + 1, j, after, seen)
             found.append(total)
-        return max(found)
+        return sign * max(sign * one for one in found)
 
     return value(0, path.states[0], m, [cf.posterior[name] for name in cf.by_type])
 

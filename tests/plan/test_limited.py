@@ -66,6 +66,28 @@ def test_a_budget_beside_a_recursion(seed):
     )
 
 
+def check_risk(plan):
+    """Every path of the plan is better, equal or worse than what happened."""
+    cf, ends = plan.cf, []
+
+    def follow(t, key, chance, earned):
+        name = cf.mdp.states[key.state]
+        if t == cf.T:
+            ends.append((chance, earned + cf.mdp.discount**t * float(cf.mdp.final_reward[key.state])))
+            return
+        where = plan.nodes[t][key]
+        action = cf.mdp.actions[int(cf.mdp.form.pair_action[where.pair])]
+        earned += cf.mdp.discount**t * cf.mdp.reward(name, action)
+        for j, likely in zip(*cf.row(t, name, action), strict=True):
+            follow(t + 1, where.after[cf.mdp.state_index(j)], chance * likely, earned)
+
+    follow(0, next(iter(plan.nodes[0])), 1.0, 0.0)
+    worse, better = (
+        sum(chance for chance, value in ends if side * (value - plan.observed_value) > 1e-9) for side in (-1, 1)
+    )
+    assert (plan.risk.worse, plan.risk.better) == pytest.approx((worse, better), abs=1e-12)
+
+
 def check_followed(plan):
     """The nodes of the plan give its value, and no path spends more than it says."""
     cf, value = plan.cf, 0.0
@@ -75,6 +97,7 @@ def check_followed(plan):
             action = cf.mdp.actions[int(cf.mdp.form.pair_action[where.pair])]
             value += cf.mdp.discount**t * where.chance * cf.mdp.reward(cf.mdp.states[key.state], action)
             assert set(where.after) == {cf.mdp.state_index(j) for j in cf.row(t, cf.mdp.states[key.state], action)[0]}
+    check_risk(plan)
     for key, where in plan.nodes[-1].items():
         value += cf.mdp.discount**cf.T * where.chance * float(cf.mdp.final_reward[key.state])
     assert value == pytest.approx(plan.value, abs=1e-10)
@@ -199,6 +222,8 @@ def test_the_certificate_of_a_plan_without_a_real_limit_is_that_of_the_plan(seed
             for what in ("value", "observed_value", "worst", "best", "verdict"):
                 assert getattr(mine, what) == pytest.approx(getattr(theirs, what), abs=1e-9)
             assert mine.related == pytest.approx(theirs.related, abs=1e-9)
+            assert plan.about_episode == pytest.approx(known.about_episode, abs=1e-9)
+            assert (plan.risk.worse, plan.risk.better) == pytest.approx((known.risk.worse, known.risk.better), abs=1e-9)
             assert mine.gamma_star == pytest.approx(theirs.gamma_star, rel=1e-6)
             for one, other in ((mine.nothing, theirs.nothing), (mine.stability, theirs.stability)):
                 assert (one.worst, one.best) == pytest.approx((other.worst, other.best), abs=1e-9)

@@ -9,6 +9,7 @@ from scipy.optimize import linprog
 from test_hidden_types import by_beliefs, typed
 
 import tether
+from tether.plan import hidden_types
 
 RULES = ("definition", "published", "printed")
 
@@ -57,6 +58,10 @@ def test_a_plan_followed_history_by_history_has_its_value_and_its_distribution(s
     for i, name in enumerate(outlook.stds):
         own = sum(mass[i] * (returns(mdp, states, actions) - plan.values[name]) ** 2 for states, actions, mass in found)
         assert outlook.stds[name] == pytest.approx(np.sqrt(own / cf.shares[i]), abs=1e-9)
+    seen = returns(mdp, cf.path.states, cf.path.actions)
+    ends = [(sum(mass), returns(mdp, states, actions) - seen) for states, actions, mass in found]
+    assert plan.risk.worse == pytest.approx(sum(mass for mass, more in ends if more < -1e-9), abs=1e-12)
+    assert plan.risk.better == pytest.approx(sum(mass for mass, more in ends if more > 1e-9), abs=1e-12)
     for t in range(cf.T + 1):
         by_hand = {}
         for states, _, mass in found:
@@ -102,6 +107,8 @@ def test_one_type_gives_the_answers_of_its_model(seed):
         for minimise in (False, True):
             plan = cf.plan(k=2, m=2, minimise=minimise)
             assert plan.value == pytest.approx(usual.plan(k=2, m=2, minimise=minimise).value, abs=1e-12)
+            own, known = cf.plan(m=2, minimise=minimise).risk, usual.plan(k=5, m=2, minimise=minimise).risk
+            assert (own.worse, own.better) == pytest.approx((known.worse, known.better), abs=1e-12)
             goal = tether.reach([1])
             if path.states[0] != 1:
                 asked = cf.plan(m=2, objective=goal, minimise=minimise)
@@ -121,9 +128,10 @@ def test_one_type_gives_the_answers_of_its_model(seed):
             assert mine.gamma_star == (None if star is None else pytest.approx(star, rel=1e-6))
         assert cf.evaluate("random").value == pytest.approx(usual.evaluate("random").value, abs=1e-12)
         assert cf.evaluate("random").std == pytest.approx(usual.evaluate("random").std, abs=1e-9)
-        assert [row.value for row in cf.decisions().rows] == pytest.approx(
-            [row.value for row in usual.decisions().rows], abs=1e-12
-        )
+        for field in ("value", "mistake", "strength", "needed_k"):
+            mine, theirs = ([getattr(row, field) for row in one.decisions().rows] for one in (cf, usual))
+            assert mine == pytest.approx(theirs, abs=1e-9)
+        assert cf.decisions().sentences(str) == usual.decisions().sentences(str)[: len(cf.decisions().sentences(str))]
         for t, s, a in itertools.product(range(4), mdp.states, mdp.actions):
             assert dict(zip(*cf.row(t, s, a), strict=True)) == pytest.approx(
                 dict(zip(*usual.row(t, s, a), strict=True)), abs=1e-12
@@ -167,6 +175,54 @@ def test_mistakes_are_those_of_a_recursion_over_beliefs(seed):
         assert step.expected == pytest.approx(expected, abs=1e-9)
         assert step.mistake == pytest.approx(expected - best(step.t, step.state, belief, step.action), abs=1e-9)
     assert review.expected - review.mistakes + review.luck == pytest.approx(review.observed, abs=1e-9)
+
+
+def test_three_types_are_judged_where_it_is_certain_which_action_is_best(monkeypatch):
+    types, path = typed(5, 3, 3)
+    cf = tether.counterfactual(types, path)
+    review = cf.review()
+    assert cf.plan(m=1).explain().sentences(str)[:2] == review.verdict(str) == cf.decisions().sentences(str)[:2]
+    assert tether.audit(types, [path]).rows[0].claimed == review.mistakes > 0
+    monkeypatch.setattr(hidden_types, "MOST", 1)
+    explanation = cf.plan(m=1).explain()
+    assert explanation.review is None
+    assert "too many ways to act to be sure" in explanation.verdicts(str).luck.sentences[0]
+    with pytest.raises(tether.QueryError, match="3 types needs more than"):
+        cf.review()
+
+
+def test_an_absorbing_state_in_which_actions_earn_differently_has_decisions():
+    rows = [("ill", "wait", "home", 0.5, 0), ("ill", "wait", "ill", 0.5, 0), ("ill", "treat", "home", 1.0, -1)]
+    rows += [("home", "wait", "home", 1.0, 0), ("home", "treat", "home", 1.0, 2)]
+    mdp = tether.MDP.from_table(*zip(*rows, strict=True))
+    path = tether.Path(["ill", "home", "home"], ["wait", "wait"])
+    types = tether.Types({"a": mdp, "b": mdp}, prior={"a": 0.5, "b": 0.5})
+    mine, theirs = tether.counterfactual(types, path).review(), tether.review(mdp, path)
+    assert [(one.action, one.best, one.mistake) for one in mine.steps] == [
+        (one.action, one.best, pytest.approx(one.mistake)) for one in theirs.steps
+    ]
+    assert mine.largest().action == "wait"
+    assert str(mine) == str(theirs)
+
+
+def test_what_is_over_for_one_type_alone_is_not_over():
+    """At home those who are well stay; the others fall ill again. Nobody waits at home."""
+
+    def model(stay):
+        rows = [("ill", "wait", "home", 0.5, 0), ("ill", "wait", "ill", 0.5, 0), ("ill", "treat", "home", 1.0, 0)]
+        rows += [("home", "treat", "home", stay, 0), ("home", "rest", "home", stay, 1)]
+        rows += [("home", do, "ill", 1 - stay, 0) for do in ("treat", "rest") if stay < 1]
+        return tether.MDP.from_table(*zip(*rows, strict=True), states=["ill", "home"])
+
+    path = tether.Path(["ill", "ill", "ill", "ill"], ["wait", "wait", "wait"])
+    for stays, counted in (((1.0, 0.5), 1.0), ((1.0, 1.0), 0.0)):
+        models = {f"{i}": model(stay) for i, stay in enumerate(stays)}
+        plan = tether.counterfactual(tether.Types(models, {"0": 0.5, "1": 0.5}), path).plan(m=3)
+        explanation = plan.explain()
+        step = explanation.steps[1]
+        assert (step.planned_state, step.planned) == ("home", "rest")
+        assert explanation.plans(step) == ("home", "rest")
+        assert step.changed == pytest.approx(counted)
 
 
 def test_beliefs_along_a_counterfactual_history_are_those_of_bayes():
@@ -351,6 +407,10 @@ def test_certificates_of_one_type_and_of_equal_types_are_those_of_the_model(seed
             assert (found.worst, found.best) == pytest.approx((known.worst, known.best), abs=1e-12)
             assert found.related == pytest.approx(known.related, abs=1e-12)
             assert found.gamma_star == pytest.approx(known.gamma_star, rel=1e-6)
+            assert found.worse == pytest.approx(known.worse, abs=1e-12)
+            assert found.better == pytest.approx(known.better, abs=1e-12)
+            assert ("single replays" in str(found)) == ("single replays" in str(known))
+            assert ("It could not have ended worse" in str(found)) == ("It could not have ended worse" in str(known))
 
 
 def test_what_types_refuse():
@@ -378,6 +438,50 @@ def test_what_types_refuse():
     ):
         with pytest.raises(tether.QueryError, match=why):
             ask()
+
+
+@pytest.mark.parametrize("seed", range(tries(4, 20)))
+def test_only_and_never_beside_a_recursion_over_beliefs(seed):
+    cf = world_of(seed)
+    T, some = cf.T, np.random.default_rng(seed)
+    meant = {(t, s, a) for t in range(T) for s in cf.types.models["z0"].states for a in (0, 1) if some.random() < 0.4}
+
+    def which(t, state, action):
+        return (t, state, action) in meant
+
+    for m, minimise in itertools.product((1, 2), (False, True)):
+        for given, allowed in (
+            ({"never": which}, lambda *change: change not in meant),
+            ({"only": which}, lambda *change: change in meant),
+            ({"only": {"step": [0, 2]}}, lambda t, _s, _a: t != 1),
+        ):
+            plan = cf.plan(m=m, minimise=minimise, **given)
+            assert plan.value == pytest.approx(by_beliefs(cf, m, allowed, -1 if minimise else 1), abs=1e-12)
+            assert cf.sweep(ks=[T + 1], ms=[m], minimise=minimise, **given).values[0, 0] == pytest.approx(plan.value)
+
+
+def test_an_audit_begins_with_mistakes_and_is_ordered_by_them():
+    cf = world_of(1)
+    log = {str(i): cf.types.models[f"z{i % 2}"].simulate("random", 3, rng=i, start=0) for i in range(8)}
+    audit = tether.audit(cf.types, log, m=1)
+    reviews = {name: tether.counterfactual(cf.types, path).review() for name, path in log.items()}
+    costs = [row.claimed for row in audit.rows]
+    assert costs == sorted(costs, reverse=True)
+    assert costs == pytest.approx([reviews[row.episode].mistakes for row in audit.rows])
+    bad = sum(cost > 0 for cost in costs)
+    assert 0 < bad < len(log)
+    assert f"In {bad} of them" in str(audit)
+    assert str(audit).index("mistake that could be known") < str(audit).index("With hindsight")
+    table = audit.to_arrow().to_pylist()
+    for row, one in zip(audit.rows, table, strict=True):
+        worst, plan = reviews[row.episode].largest(), tether.counterfactual(cf.types, log[row.episode]).plan(m=1)
+        assert one["p_worse"] == (plan.risk.worse if plan.gain > 0 else 0.0)
+        assert (one["largest_mistake"] is None) == (worst is None)
+        assert one["expected"] - one["mistakes"] + one["luck"] == pytest.approx(one["observed"])
+        if row.step is not None:
+            step = reviews[row.episode]
+            less = step.cost(row.step, row.did) - step.cost(row.step, row.instead)
+            assert one["known_then"] == ("better" if less > 0 else "not better")
 
 
 def test_an_audit_has_the_plans_of_its_episodes_and_lists_the_impossible_ones():

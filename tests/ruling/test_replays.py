@@ -89,6 +89,20 @@ class Twin:
                     total += chance * p * self.value(score, how, t + 1, j, earned + self.reward(x, j))
         return total
 
+    def mass(self, score, t=0, s=None, earned=0.0):
+        """The score of every way to go on times how much of it any law of luck over time may have, summed."""
+        s = self.states[0] if s is None else s
+        if t == self.horizon or s == self.mdp.n_states - 1:  # there nothing happens any more
+            return score(s, earned)
+        total, seen = 0.0, t < len(self.pairs)
+        for x, chance in self.taken(t, s).items():
+            row = self.row(x) / (self.row(self.pairs[t])[self.states[t + 1]] if seen else 1.0)
+            if seen and x == self.pairs[t]:
+                row = np.eye(row.size)[self.states[t + 1]]
+            for j in np.flatnonzero(row):
+                total += chance * row[j] * self.mass(score, t + 1, j, earned + self.reward(x, j))
+        return total
+
     def extreme(self, score, how, t, x, earned):
         q = self.row(x)
         if t < len(self.pairs) and x == self.pairs[t]:
@@ -182,6 +196,13 @@ def test_replays_are_those_of_enumeration(seed, steps, longer):
             least, most = (twin.value(score, how) for how in ("least", "most"))
             assert ranged[0] == pytest.approx([least, most], abs=1e-8)
             assert least - 1e-9 <= twin.value(score, "comonotone") <= most + 1e-9
+        for score, related, ranged in (
+            (better, found.better_related, found.better_range), (worse, found.worse_related, found.worse_range)
+        ):  # fmt: skip
+            rest = twin.mass(lambda *end, score=score: 1.0 - score(*end))
+            assert related[0] == pytest.approx([max(0.0, 1.0 - rest), min(1.0, twin.mass(score))], abs=1e-9)
+            assert related[0, 0] <= ranged[0, 0] + 1e-9
+            assert related[0, 1] >= ranged[0, 1] - 1e-9
     assert ahead[0][0] == pytest.approx(by_return.better[0], abs=1e-9)
     assert ahead[1][0] == pytest.approx(by_return.worse[0], abs=1e-9)
 
@@ -194,7 +215,7 @@ def test_rounded_returns_and_left_out_ways_are_bounds(seed):
         return
     _, exact, _, _ = compiled(mdp, shares, edits, states, pairs, 4, good, 1 << 10)
     _, rounded, _, _ = compiled(mdp, shares, edits, states, pairs, 4, good, 2)
-    for name in ("better", "worse", "better_range", "worse_range"):
+    for name in ("better", "worse", "better_range", "worse_range", "better_related", "worse_related"):
         low, high = getattr(rounded, name)[0]
         assert low <= getattr(exact, name)[0, 0] + 1e-9
         assert high >= getattr(exact, name)[0, 1] - 1e-9

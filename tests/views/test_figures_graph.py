@@ -225,6 +225,14 @@ def test_the_states_of_a_plan_are_ringed(toy):
     assert "the plan can be here" not in legend(plot.plot_classes(toy, 2))
 
 
+def test_the_whole_legend_is_on_the_paper():
+    path = tether.Path(["sick", "sick", "worse", "worse", "dead"], ["treat", "wait", "wait", "treat"])
+    cf = tether.counterfactual(tether.cases.ward().mdp, path)
+    ax = plot.plot_classes(cf, 2, plan=cf.plan(2, 1))
+    assert len(legend(ax)) == 9
+    assert drawn(ax).bbox.y0 <= ax.get_legend().get_window_extent().y0
+
+
 def test_long_names_are_cut_but_stay_apart(clinic):
     ax = plot.plot_classes(clinic, 1, label=lambda name: "a very long name of the state " + name)
     names = {name for name, _ in nodes(ax)[0]}

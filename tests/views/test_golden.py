@@ -73,6 +73,7 @@ def test_the_terminal():
     )
     assert "Dead by step 4: 74 % instead of certain; still under way: 26 % instead of 0 %." in said
     assert "0 sick → wait the same 0 0.45 yes" in said
+    assert words("review", "case:ward").startswith("Mistake or luck? Both. 4 decisions were mistakes")
     said = words("explain", "case:ward", "-k", 2)
     assert "k = 2: wherever the plan leads, it could be back on known ground within 2 steps." in said
     assert "known ground: what happened tells how chance would have fallen there; k counts it." in said

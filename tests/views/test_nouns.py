@@ -59,6 +59,7 @@ def test_of_the_explorer():
     for name in set(parts()) - {"take"}:
         page = Page(ask(app, f"/part/{name}?k=2&m=1&tab=answer&t=2").text)
         assert (name, other_nouns(page)) == (name, [])
+    assert other_nouns(Page(ask(app, "/").text)) == []
     assert other_nouns(Page(ask(app, "/take/report.html?k=2").text)) == []
 
 

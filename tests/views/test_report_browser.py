@@ -1,5 +1,6 @@
 """The report, and the overview of an audit, in a browser: headless Chromium opens them, as a phone and a desk do."""
 
+import datetime as dt
 import re
 
 import pytest
@@ -68,6 +69,38 @@ def test_the_first_screen_of_a_hidden_type(browser, tmp_path):
         visit.accessible()
         visit.width(PHONE)
         assert visit.first_chart() < 1100
+
+
+HEADS = """() => [...document.styleSheets].flatMap(sheet => [...sheet.cssRules])
+    .filter(rule => rule instanceof CSSPageRule).map(rule => rule.cssText)"""
+
+
+def test_paper_says_whose_page_it_is(browser, tmp_path):
+    """On every sheet: the title, the date and the number, whatever the title is."""
+    title = 'Bed 2: "worse" </style>'
+    file = ODD["one step"]().report(tmp_path / "report.html", title=title, date=dt.date(2026, 11, 18))
+    with Visit(browser, file.as_uri()) as visit:
+        heads = " ".join(visit.page.evaluate(HEADS))
+        for said in (
+            "@top-left",
+            "@top-right",
+            "18 November 2026",
+            "@bottom-right",
+            'counter(page) " / " counter(pages)',
+        ):
+            assert said in heads
+        assert '2: \\"worse\\" </style>' in heads
+
+
+def test_everybody_can_read_the_rules(browser, tmp_path):
+    ward = tether.cases.ward()
+    log = [ward.mdp.simulate("random", 4, start="sick", rng=seed) for seed in range(40)]
+    file = tether.rules(ward.mdp, log).report(tmp_path / "rules.html")
+    with Visit(browser, file.as_uri()) as visit:
+        check(visit, file)
+        visit.accessible()
+        visit.width(640)  # as at 200 % zoom on a desk
+        visit.fits()
 
 
 def test_a_label_cannot_run(browser, tmp_path):

@@ -7,6 +7,8 @@ import pytest
 from pages import ODD, PLANS, read, write, written_once
 
 import tether
+from tether.figures.style import text_width
+from tether.views.figures.replay_figure import _wrapped
 
 
 def test_names_of_drawings_do_not_meet(outbreak):
@@ -35,6 +37,15 @@ def test_words_in_drawings_are_words(outbreak):
     assert "vaccinate" not in page.parts["How sure?"]  # the picture stands below the third card
     assert "what happened" in page.parts["How sure?"]
     assert "filled: strength" in page.parts["For the analyst"]
+
+
+def test_names_without_room_stay_apart():
+    """Where two names of actions are too long for a step, each is cut so that they can be told apart."""
+    assert _wrapped("antibiotics + ventilation", 60.0) != _wrapped("antibiotics", 60.0)
+    fluids = [_wrapped(f"fluids {i}, vasopressors {j}", 60.0) for i in range(3) for j in range(3)]
+    assert len({*map(tuple, fluids)}) == len(fluids)
+    assert all(text_width(line) <= 60.0 for lines in fluids for line in lines)
+    assert _wrapped("fluids 2, vasopressors 0", 12.0) == []
 
 
 def test_bands_stay_within_what_can_happen():

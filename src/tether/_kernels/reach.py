@@ -5,26 +5,16 @@ from __future__ import annotations
 import numba
 
 from tether._foundation.arrays import Ints
-from tether._kernels.jit import kernel, parallel_kernel
+from tether._kernels.jit import kernel, parallel_kernel, piece
 
 
-@kernel
-def successors(states: Ints, pair_start: Ints, row_start: Ints, next_state: Ints, seen: Ints, out: Ints) -> int:
-    """Write the states that the nominal rows of ``states`` lead to, each once, in the order met; returns how many.
-
-    ``seen`` is one byte per state, all 0 before and after.
-    """
-    n = 0
-    for s in states:
-        for i in range(row_start[pair_start[s]], row_start[pair_start[s + 1]]):
-            j = next_state[i]
-            if seen[j] == 0:
-                seen[j] = 1
-                out[n] = j
-                n += 1
-    for i in range(n):
-        seen[out[i]] = 0
-    return n
+@piece
+def any_marked(next_state: Ints, low: int, high: int, marked: Ints) -> bool:
+    """Whether some of the entries ``low … high - 1`` lead to a ``marked`` state (one byte per state)."""
+    at = low
+    while at < high and marked[next_state[at]] == 0:
+        at += 1
+    return at < high
 
 
 @parallel_kernel
@@ -72,11 +62,9 @@ def touching(states: Ints, pair_start: Ints, row_start: Ints, next_state: Ints, 
     n = 0
     for s in states:
         for x in range(pair_start[s], pair_start[s + 1]):
-            for i in range(row_start[x], row_start[x + 1]):
-                if marked[next_state[i]]:
-                    out[n] = x
-                    n += 1
-                    break
+            if any_marked(next_state, row_start[x], row_start[x + 1], marked):
+                out[n] = x
+                n += 1
     return n
 
 
@@ -98,11 +86,11 @@ def touching_on_all_cores(
     ``offsets`` says where the pairs of each state begin in an array over the pairs of all ``states``. A piece writes to
     ``out`` from the offset of its first state on.
     """
-    size, pieces = states.size, counts.size
-    for piece in numba.prange(pieces):
-        low, high = piece * size // pieces, (piece + 1) * size // pieces
+    size, parts = states.size, counts.size
+    for part in numba.prange(parts):
+        low, high = part * size // parts, (part + 1) * size // parts
         to = out[offsets[low] : offsets[high]]
-        counts[piece] = touching(states[low:high], pair_start, row_start, next_state, marked, to)
+        counts[part] = touching(states[low:high], pair_start, row_start, next_state, marked, to)
 
 
 @kernel
@@ -110,9 +98,7 @@ def which_meet(pairs: Ints, row_start: Ints, next_state: Ints, marked: Ints, out
     """Collect in ``out`` the ``pairs`` with a ``marked`` successor (one byte per state); returns how many."""
     n = 0
     for x in pairs:
-        for e in range(row_start[x], row_start[x + 1]):
-            if marked[next_state[e]]:
-                out[n] = x
-                n += 1
-                break
+        if any_marked(next_state, row_start[x], row_start[x + 1], marked):
+            out[n] = x
+            n += 1
     return n

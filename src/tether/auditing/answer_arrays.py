@@ -98,7 +98,7 @@ class Answers:
         return [(one, why) for one, why in zip(self.ids, self.problem, strict=True) if why is not None]
 
     def to_arrow(self, id_type: Any) -> pyarrow.Table:
-        """As an Arrow table, one row per episode, for a file."""
+        """The answers as an Arrow table with one row per episode, for a file."""
         import pyarrow as pa
 
         columns: dict[str, Any] = {

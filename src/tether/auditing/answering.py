@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from tether.learning.posterior import Posterior
 
 
+_Made = TypeVar("_Made")
+
+
 @dataclass(frozen=True, eq=False)
 class PreparedQuestion:
     """A model and a question, and everything that is the same for all episodes: made once per process."""
@@ -45,16 +49,17 @@ class PreparedQuestion:
     _made: dict[str, Any] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def once(self, name: str, make: Callable[[], Any]) -> Any:
+    def once(self, name: str, make: Callable[[], _Made]) -> _Made:
         """The result of ``make``, computed once for all threads."""
         with self._lock:
             if name not in self._made:
                 self._made[name] = make()
-            return self._made[name]
+            made: _Made = self._made[name]
+            return made
 
     @classmethod
     def of(cls, mdp: MDP, question: Question) -> PreparedQuestion:
-        """Prepare to answer."""
+        """The question, prepared for a model."""
         mdp, question = _up_to_its_bound(mdp, question.bound(mdp))
         drawn = None
         if question.draws and question.split is None:
@@ -63,17 +68,20 @@ class PreparedQuestion:
             drawn = posterior(mdp, question.draws, rng=question.seed)
         return cls(mdp, question, outcome_codes(mdp), drawn)
 
-    @property
+    @cached_property
     def shares(self) -> Floats:
         """How often each pair is usually taken in its state."""
-        found: Floats = self.once("shares", lambda: shares_of_pairs(self.mdp))
-        return found
+        return shares_of_pairs(self.mdp)
 
-    @property
+    @cached_property
     def sides(self) -> tuple[Flags, Flags]:
         """Which states are a good end, and which a bad one."""
-        found: tuple[Flags, Flags] = self.once("sides", lambda: sides_of(self.mdp))
-        return found
+        return sides_of(self.mdp)
+
+    @cached_property
+    def absorbing(self) -> Flags:
+        """Which states are absorbing."""
+        return absorbing(self.mdp.form, np.arange(self.mdp.n_states))
 
     def worse_ends(self, good: Any, bad: Any, gain: Any, observed: Any, last: Any) -> Any:
         """Whether plans gain return, but have a worse end than what happened: 1 or 0; -1 where that is not known.
@@ -84,17 +92,12 @@ class PreparedQuestion:
         was_good, was_bad = (one[np.maximum(last, 0)] for one in self.sides)
         known = (last >= 0) & (self.sides[0].any() or self.sides[1].any())
         if self.mdp.counts is not None:
-            known &= self._ends[np.maximum(last, 0)]
+            known &= self.absorbing[np.maximum(last, 0)]
         if self.question.policy is not None or self.question.objective is not None:
             return np.full(np.shape(last), -1)
         with np.errstate(invalid="ignore"):
             worse = is_worse(good, was_good, bad, was_bad) & (gain > rounding_of(observed))
         return np.where(known, worse.astype(np.int64), -1)
-
-    @property
-    def _ends(self) -> Flags:
-        found: Flags = self.once("ends", lambda: absorbing(self.mdp.form, np.arange(self.mdp.n_states)))
-        return found
 
     def model_value(self, start: int, steps: int) -> float:
         """The value of the policy for anyone who starts in a state, without an observation."""

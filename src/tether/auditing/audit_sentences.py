@@ -62,9 +62,12 @@ def audit_in_parts(audit: AuditRecord) -> Said:
     first = [] if placebo is None else placebo.sentences()
     if placebo is not None and placebo.shows_nothing:
         return Said(first, [], [_how_they_ended(audit)], [*_consistent(audit), *broken])
-    lead = [_how_they_ended(audit), _mistakes(audit)]
+    bad = summary.mistaken
+    lead = [
+        _how_they_ended(audit), mistakes_in_words(bad.size, summary.answered, audit.mdp.counts is not None)
+    ]  # fmt: skip
     gains = [*_unfinished(audit), *_gains(audit), *_certain(audit), *_valued(audit)]
-    return Said(first, _worse_ends(audit), lead, [*_cost(audit), *gains, *_consistent(audit), *broken])
+    return Said(first, _worse_ends(audit), lead, [*cost_in_words(bad), *gains, *_consistent(audit), *broken])
 
 
 def _consistent(audit: AuditRecord) -> list[str]:
@@ -98,7 +101,7 @@ def _worse_ends(audit: AuditRecord) -> list[str]:
 
 
 def _unfinished(audit: AuditRecord) -> list[str]:
-    """That episodes without an end are told apart."""
+    """A sentence that says that episodes without an end are counted apart."""
     some = audit.summary.unfinished
     if not some:
         return []
@@ -107,26 +110,26 @@ def _unfinished(audit: AuditRecord) -> list[str]:
     return [f"{which} not counted among those that gain something: {end} is not known."]
 
 
-def _mistakes(audit: AuditRecord) -> str:
-    """In how many episodes a decision was a mistake that could be known at the time."""
-    summary = audit.summary
-    answered, bad = summary.answered, summary.mistaken
-    learned = audit.mdp.counts is not None
+def mistakes_in_words(bad: int, answered: int, learned: bool) -> str:
+    """In how many episodes a decision was a mistake that could be known at the time.
+
+    >>> mistakes_in_words(4, 4, learned=False)
+    'In all of them a decision was a mistake that could be known at the time.'
+    """
     others = "no decision can be called a mistake" if learned else "every decision was the model's best"
-    if bad.size == 0:
+    if bad == 0:
         where = "In it" if answered == 1 else "In all of them"
         return f"{where} {others} at the time."
     what = "a decision was a mistake that could be known at the time"
-    if bad.size == answered:
+    if bad == answered:
         return f"{'In it' if answered == 1 else 'In all of them'} {what}."
-    left = answered - bad.size
+    left = answered - bad
     rest = f"in the other {'one' if left == 1 else f'{left:,}'} {others}"
-    return f"In {bad.size:,} of them ({percent(bad.size / answered)}) {what}; {rest}."
+    return f"In {bad:,} of them ({percent(bad / answered)}) {what}; {rest}."
 
 
-def _cost(audit: AuditRecord) -> list[str]:
-    """What such mistakes cost."""
-    bad = audit.summary.mistaken
+def cost_in_words(bad: Floats) -> list[str]:
+    """What such mistakes cost, from the cost in each episode that has one."""
     if bad.size == 0:
         return []
     cost = three_digits(float(bad.mean()))
@@ -140,10 +143,9 @@ def _gains(audit: AuditRecord) -> list[str]:
     if not answered:
         return []
     if question["policy"] is not None:
-        apart = summary.unfinished > 0
-        gain = _many(gained.size, answered, "would have gained something", gained.mean() if gained.size else 0.0, apart)
-        lost = summary.lost
-        loss = _many(lost.size, answered, "lost something", -lost.mean() if lost.size else 0.0, apart)
+        apart, mean, lost = summary.unfinished > 0, gained.mean() if gained.size else 0.0, summary.lost
+        gain = many_in_words(gained.size, answered, "would have gained something", mean, apart)
+        loss = many_in_words(lost.size, answered, "lost something", -lost.mean() if lost.size else 0.0, apart)
         return [f"The policy {gain}, and {loss}."]
     if gained.size == 0:
         whom = "" if answered == 1 else " in any of the others" if summary.unfinished else " in any of them"
@@ -151,7 +153,8 @@ def _gains(audit: AuditRecord) -> list[str]:
         no_reward = question["objective"] is None and is_unrewarded(audit.mdp)
         return [sentence, UNREWARDED] if no_reward else [sentence]
     limit = counted(question["m"], "change")
-    gain = _many(gained.size, answered, "would have gained something", float(gained.mean()), summary.unfinished > 0)
+    mean, apart = float(gained.mean()), summary.unfinished > 0
+    gain = many_in_words(gained.size, answered, "would have gained something", mean, apart)
     sentences = [f"With hindsight, at most {limit} {gain}.", *_worse(audit)]
     if summary.hindsight_only:
         which = "This" if gained.size == 1 else f"{summary.hindsight_only:,} of these {gained.size:,}"
@@ -163,7 +166,7 @@ def _gains(audit: AuditRecord) -> list[str]:
 
 
 def _unknown(audit: AuditRecord) -> str:
-    """That it could not be known; of a learned model with other decisions that seem better, that it is not shown."""
+    """Says that mistakes could not be known; of a learned model with decisions that seem better, that none is shown."""
     return "the log does not show that it could be known" if audit.summary.unsure else "nobody could know it"
 
 
@@ -172,10 +175,15 @@ def _worse(audit: AuditRecord) -> list[str]:
     chance = audit.summary.p_worse
     if chance is None:
         return []
-    which = "the plan" if audit.summary.gained.size == 1 else "these plans"
+    return [worse_in_words(chance, audit.summary.gained.size)]
+
+
+def worse_in_words(chance: float, plans: int) -> str:
+    """How many replays of some plans end worse than what happened."""
+    which = "the plan" if plans == 1 else "these plans"
     if chance <= ROUNDING:
-        return [f"No replay of {which} ends worse than what happened."]
-    return [f"Of 100 replays of {which}, at most {of_100(chance)} end worse than what happened."]
+        return f"No replay of {which} ends worse than what happened."
+    return f"Of 100 replays of {which}, at most {of_100(chance)} end worse than what happened."
 
 
 def _about(audit: AuditRecord) -> str:
@@ -188,7 +196,7 @@ def _about(audit: AuditRecord) -> str:
     return f"In {many} of these {of:,} the plan is about its episode ({percent(ABOUT)} of it or more)."
 
 
-def _many(some: int, of: int, what: str, mean: float, apart: bool) -> str:
+def many_in_words(some: int, of: int, what: str, mean: float, apart: bool = False) -> str:
     """``would have gained something in 12 of them (30 %): 3.1 on average``; ``apart``: some others are not counted."""
     them, whom = ("the others", f"the other {of:,}") if apart else ("them", "them")
     if some == 0:
@@ -218,7 +226,7 @@ def _certain(audit: AuditRecord) -> list[str]:
 
 
 def taken_as_right(audit: AuditRecord) -> str:
-    """That a certificate takes learned probabilities as right, as the end of a sentence; empty if none were learned."""
+    """Says that a certificate takes learned probabilities as right: the end of a sentence, or an empty text."""
     counts = audit.mdp.counts
     seen = 0 if counts is None else int(counts.transitions.sum())
     return f"; this takes the probabilities learned from {counted(seen, 'observed step')} as right" if seen else ""

@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tether._foundation.arrays import Flags, Floats, Ints
+from tether._foundation.arrays import Floats, Ints
 from tether._foundation.rounding import rounding_of
 from tether.auditing.answering import PreparedQuestion
 from tether.auditing.audit_question import Question
 from tether.auditing.followed import AskPolicy, Followed, World
-from tether.core.batch import Layer, Steps
+from tether.core.batch import Layer, Seen, Steps
 from tether.core.chain import Decide, Taken, Visits
 from tether.influence.kappa import as_engine_rule
-from tether.influence.one_step import Effective, Support, TotalVariation
-from tether.influence.own import InfluenceTest, RowOfStep
+from tether.influence.one_step import Effective, Support, TotalVariation, tested
 from tether.model.model_record import ModelRecord
 from tether.observation.path import Path
-from tether.plan.limits import ABOUT, SHARE
+from tether.plan.limits import ABOUT, SHARE, shortest
 from tether.plan.policy import decider, make_policy
 from tether.plan.resting import asked_model
 from tether.plan.solution import solve as solve_plain
@@ -121,11 +120,12 @@ class Batch:
             return found
 
         rewards = world.rewards
-        about = measure(problem, solved.choices, strength_of, rewards.at, rewards.by_entry, with_std=False).about[
-            :, :, m
-        ]
-        enough = _enough(values, observed, lengths)
-        return _about_or(values, about, observed, lengths, enough)
+        measured = measure(problem, solved.choices, strength_of, rewards.at, rewards.by_entry, with_std=False)
+        ks, rounding = np.arange(1, values.shape[1] + 1), rounding_of(observed)
+        gains = np.where(ks <= lengths[:, None], values - observed[:, None], -np.inf)
+        chosen = shortest(ks, np.where(measured.about[:, :, m] >= ABOUT, gains, -np.inf), rounding)
+        found: Ints = np.where(chosen > 0, chosen, np.maximum(shortest(ks, gains, rounding, SHARE), 1))
+        return found
 
     def _solve(
         self, layers: list[Layer], kappa: list[Ints], ks: Ints, m: int, left: list[Ints] | None = None, *,
@@ -307,44 +307,21 @@ def _decider(mdp: ModelRecord, question: Question, T: int, path: Path | None) ->
 
 def _with_influence(world: World, steps: Steps, rows: Rows, layer: Layer, t: int) -> Layer:
     """The layer with the influenced pairs of the test that is asked for."""
+    from tether.core.rows import distances
+
     influence, edits = world.asked.question.influence, layer.edits
     if isinstance(influence, Support) or edits.row.size == 0:
         return layer
+    pairs, episode = layer.pairs(world.model, edits.position), layer.episode()[layer.node_of(edits.position)]
+    own, outcome = (steps.item(one, t)[episode] for one in (steps.pair, steps.outcome))
+    of_model = Seen.in_model(world.model)
     if isinstance(influence, TotalVariation):
-        kept = _closeness(world, steps, layer, t) <= influence.eps
+        kept = distances(world.model, of_model, own, pairs) <= influence.eps
+    elif isinstance(influence, Effective):
+        kept = (rows.strength[edits.row] > influence.eps) | (pairs == own)
     else:
-        pairs = layer.pairs(world.model, edits.position)
-        own = steps.item(steps.pair, t)[layer.episode()[layer.node_of(edits.position)]]
-        if isinstance(influence, Effective):
-            by_test = rows.strength[edits.row] > influence.eps
-        else:
-            by_test = _own_test(world, steps, layer, t, pairs, influence)
-        kept = by_test | (pairs == own)
+        kept = tested(influence, t, world.model, of_model, own, outcome, pairs) | (pairs == own)
     return Layer(layer.nodes, edits._replace(influenced=kept.astype(np.uint8)))
-
-
-def _own_test(world: World, steps: Steps, layer: Layer, t: int, pairs: Ints, influence: InfluenceTest) -> Flags:
-    """What a test of the user's own says about each edited pair; the same observed transition is asked about once."""
-    model, episode = world.model, layer.episode()[layer.node_of(layer.edits.position)]
-    observed, outcome = (steps.item(one, t)[episode] for one in (steps.pair, steps.outcome))
-    different, place = np.unique(np.stack((observed, outcome, pairs)), axis=1, return_inverse=True)
-    found = np.zeros(different.shape[1], bool)
-    for transition in np.unique(different[:2], axis=1).T:
-        some = np.flatnonzero((transition == different[:2].T).all(axis=1))
-        entries = slice(int(model.row_start[transition[0]]), int(model.row_start[transition[0] + 1]))
-        row = model.next_state[entries], model.probability[entries]
-        step = RowOfStep.of(*row, int(transition[1]), influence.n_states)
-        found[some] = influence.holds(t, different[2, some], model, step)
-    return found[place.reshape(-1)]
-
-
-def _closeness(world: World, steps: Steps, layer: Layer, t: int) -> Floats:
-    """½ Σ |P(·|s_t,a_t) - P(·|s,a)| of each edited pair of a layer."""
-    from tether.core.rows import distances
-
-    pairs = layer.pairs(world.model, layer.edits.position)
-    observed = steps.item(steps.pair, t)[layer.episode()[layer.node_of(layer.edits.position)]]
-    return distances(world.model, observed, pairs)
 
 
 def _path_ends(world: World, steps: Steps) -> Ints:
@@ -357,29 +334,3 @@ def _path_ends(world: World, steps: Steps) -> Ints:
     decided = np.flatnonzero(world.ended[steps.state])
     np.minimum.at(ends, owner[decided], time[decided])
     return ends
-
-
-def _enough(values: Floats, observed: Floats, lengths: Ints) -> Ints:
-    """The shortest tether of each episode that gives `SHARE` of what its longest one gives; 1 if none gains anything.
-
-    ``values[b, k - 1]`` is the best value within k. See `tether.plan.limits.enough_k`.
-    """
-    ks = np.arange(1, values.shape[1] + 1)
-    gains = np.where(ks <= lengths[:, None], values - observed[:, None], -np.inf)
-    most = np.maximum(gains.max(axis=1), 0.0)
-    rounding = rounding_of(observed)
-    enough = gains >= (SHARE * most - rounding)[:, None]
-    return np.where(most <= rounding, 1, ks[np.argmax(enough, axis=1)])
-
-
-def _about_or(values: Floats, about: Floats, observed: Floats, lengths: Ints, otherwise: Ints) -> Ints:
-    """The tether with the largest gain of those whose plan is about its episode; ``otherwise`` where there is none.
-
-    See `tether.plan.limits.about_k`.
-    """
-    ks, rounding = np.arange(1, values.shape[1] + 1), rounding_of(observed)
-    fits = (ks <= lengths[:, None]) & (about >= ABOUT)
-    gains = np.where(fits, values - observed[:, None], -np.inf)
-    most = gains.max(axis=1)
-    chosen = ks[np.argmax(gains >= (most - rounding)[:, None], axis=1)]
-    return np.where(most > rounding, chosen, otherwise)

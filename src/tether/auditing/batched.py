@@ -290,10 +290,7 @@ class CrossFit:
         """The question to the model of the other folds, for an episode that is answered alone."""
         model = int(self.folds.models(self.folds.blocks([episode]))[0][0])
         plain = replace(self._asked.question, split=None)
-        alone: PreparedQuestion = self._asked.once(
-            f"alone {model}", lambda: PreparedQuestion.of(self._models[model], plain)
-        )
-        return alone
+        return self._asked.once(f"alone {model}", lambda: PreparedQuestion.of(self._models[model], plain))
 
     def _in_draws(self, part: Cohort, plans: list[Plans], until: int, T: int) -> Floats:
         draws = self._asked.question.draws

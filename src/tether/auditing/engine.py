@@ -57,16 +57,16 @@ class AuditWork:
         return asked.policy is None and (not asked.draws or asked.split is not None)
 
     def prepare(self, mdp: MDP) -> Callable[[], Answering]:
-        """See `Work`."""
+        """Prepare to answer batches; see `Work`."""
         asked = PreparedQuestion.of(mdp, self.question)
         return lambda: prepare(asked)
 
     def unanswered(self, mdp: MDP, cohort: Cohort, why: str) -> Answers:
-        """See `Work`."""
+        """The answer to a batch that ends every process; see `Work`."""
         return replace(unanswered(cohort.ids, [why], len(mdp.label_sets.ends)), said=cohort.said)
 
     def join(self, answers: list[Answers]) -> Answers:
-        """See `Work`."""
+        """Answers to parts of a batch as one; see `Work`."""
         return join(answers)
 
 

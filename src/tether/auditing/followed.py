@@ -25,7 +25,6 @@ from tether.mdp import MDP
 from tether.model.form import Rewards, model_of
 from tether.model.model_record import ModelRecord
 from tether.model.side_by_side import copied_model
-from tether.observation.changes import absorbing
 from tether.observation.earned import earned
 from tether.observation.indices import path_of
 from tether.plan.best_values import final_rewards
@@ -398,13 +397,13 @@ def horizons_of(asked: PreparedQuestion, cohort: Cohort) -> Ints:
     if mdp.counts is not None and mdp.horizon is None:
         return np.full(len(cohort), _TO_THE_END)
     last, until = last_states(cohort), max(question.longest, mdp.horizon or 0)
-    ended = (last >= 0) & _absorbing(asked)[np.maximum(last, 0)] & (steps < until)
+    ended = (last >= 0) & asked.absorbing[np.maximum(last, 0)] & (steps < until)
     return np.where(ended, until, _NOTHING)
 
 
 def up_to_their_ends(asked: PreparedQuestion, cohort: Cohort) -> Cohort:
     """The episodes without what their records have after an absorbing state, where more is asked about."""
-    over = _absorbing(asked)[cohort.state]
+    over = asked.absorbing[cohort.state]
     if not over.any():
         return cohort
     beyond = horizons_of(asked, cohort) != _NOTHING
@@ -412,11 +411,6 @@ def up_to_their_ends(asked: PreparedQuestion, cohort: Cohort) -> Cohort:
     owner = np.repeat(np.arange(len(cohort)), steps)
     first = np.arange(owner.size) == cohort.start[owner]
     return cohort.keeping(~(over & beyond[owner]) | first)
-
-
-def _absorbing(asked: PreparedQuestion) -> Flags:
-    flags: Flags = asked.once("absorbing", lambda: absorbing(asked.mdp.form, np.arange(asked.mdp.n_states)))
-    return flags
 
 
 def logged_returns(mdp: MDP, cohort: Cohort) -> Floats:

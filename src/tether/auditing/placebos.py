@@ -172,7 +172,7 @@ class Placebo:
         return paragraphs(self.sentences())
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, with the verdicts.
+        """The measured numbers and the verdicts as plain values.
 
         Examples
         --------

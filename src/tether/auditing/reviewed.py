@@ -128,8 +128,7 @@ def reviewed(asked: PreparedQuestion, answers: Answers, cohort: Cohort) -> Answe
 
 def standard_of(asked: PreparedQuestion) -> Standard:
     """What decisions are judged against, with its values if there are not too many; made once."""
-    made: Standard = asked.once("standard", lambda: _standard(asked))
-    return made
+    return asked.once("standard", lambda: _standard(asked))
 
 
 def _standard(asked: PreparedQuestion) -> Standard:

@@ -135,7 +135,7 @@ class Batches:
 
 
 def _check(answers: Answers | Written, strict: bool) -> None:
-    """With ``strict``, raise the problems of a batch."""
+    """Raise the problems of a batch, if the audit is strict."""
     if strict and answers.wrong:
         listed = [Problem(why, value=one, episode=one) for one, why in answers.wrong]
         raise PathError(listed[:LIMIT], total=len(listed))

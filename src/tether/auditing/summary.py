@@ -59,7 +59,7 @@ class TableRows:
             yield self.table.select(list(columns))
 
     def take(self, places: Ints) -> pa.Table:
-        """Some rows."""
+        """Rows of the table by index."""
         return self.table.take(places)
 
 
@@ -79,7 +79,7 @@ class FileRows:
             return int(opened.metadata.num_rows)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """As many rows at a time as were written together."""
+        """The columns in the batches of rows that were written together."""
         with self._opened() as opened:
             for batch in opened.iter_batches(_AT_ONCE, columns=list(columns)):
                 yield pa.Table.from_batches([batch])

@@ -10,11 +10,18 @@ import numpy as np
 
 from tether._foundation.arrow import Tabular
 from tether._foundation.markup import Displayed
-from tether._foundation.words import counted, number, percent
-from tether.auditing.audit_sentences import survived_in_words
+from tether._foundation.words import counted, percent
+from tether.auditing.audit_sentences import (
+    cost_in_words,
+    many_in_words,
+    mistakes_in_words,
+    survived_in_words,
+    worse_in_words,
+)
 from tether.conditioning.model_sets import UNRELATED_LUCK, check_gamma, is_practice_assumed
 from tether.errors import PathError, QueryError
-from tether.evaluation.typed_certificate import typed_certificate
+from tether.evaluation.typed_certificate import risk_of_typed, typed_certificate
+from tether.explanation.typed_review import TypedReview, review_where_known
 from tether.learning.folds import unseen_types
 from tether.model.practice import strongest_in_words
 from tether.model.several_types import Types
@@ -33,7 +40,9 @@ class TypedRow:
 
     ``step``, ``did`` and ``instead`` are those of the first change of the plan; None if it changes nothing. ``verdict``
     is that of `tether.records.TypedCertificate`, and ``gamma_star`` how strong hidden causes must be to
-    undo the gain; None and not a number if nothing is gained, or nothing was certified.
+    undo the gain; None and not a number if nothing is gained, or nothing was certified. ``p_worse`` is how likely a
+    replay ends worse than what happened. ``review`` is that of the episode, and ``known_then`` what was known of the
+    first change (`Decisions.known_then`); None and empty where that is not known (`TypedExplanation.review`).
     """
 
     episode: Any
@@ -48,6 +57,14 @@ class TypedRow:
     instead: Any
     verdict: str | None = None
     gamma_star: float = float("nan")
+    p_worse: float = 0.0
+    review: TypedReview | None = None
+    known_then: str = ""
+
+    @property
+    def claimed(self) -> float:
+        """What the mistakes cost that are claimed; 0 where they are not known."""
+        return 0.0 if self.review is None else self.review.claimed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,7 +74,7 @@ class TypedAudit(Tabular, Displayed):
     Attributes
     ----------
     rows : tuple of TypedRow
-        By gain, the largest first.
+        By what mistakes cost that could be known at the time, then by gain; the largest first.
     broken : mapping
         Episodes that no type can explain, and why.
     k : int or None
@@ -75,7 +92,9 @@ class TypedAudit(Tabular, Displayed):
     >>> log = {"ann": tether.Path(["sick", "dead"], ["wait"]), "bob": tether.Path(["sick", "well"], ["wait"])}
     >>> audit = tether.audit(types, log, m=1)
     >>> print(audit)  # doctest: +NORMALIZE_WHITESPACE
-    2 episodes. In 1 of them, something else would have been better in expectation; the mean gain over all is 0.3.
+    2 episodes. In all of them a decision was a mistake that could be known at the time. Such mistakes cost 0.2 on
+    average, per episode that has one. With hindsight, at most 1 change would have gained something in 1 of them (50 %):
+    0.6. No replay of the plan ends worse than what happened.
     Of the type they say, on average: frail 50 %, robust 50 %. In 2 of them one type is at least 90 % likely.
     The expected gain holds under every causal model of each type in which the luck of one step says nothing about the
     luck of another.
@@ -93,16 +112,11 @@ class TypedAudit(Tabular, Displayed):
     gamma: float | None = None
 
     def sentences(self) -> list[str]:
-        """What there was to gain, and what the episodes say of the types."""
+        """Mistakes; what hindsight gains; what the episodes say of the types; how sure that is."""
         n = len(self.rows)
         if not n:
             return ["No episode could be answered."]
-        some = sum(row.gain > 0 for row in self.rows)
-        gain = float(np.mean([row.gain for row in self.rows]))
-        said = [
-            f"{counted(n, 'episode')}. In {some} of them, something else would have been better in expectation; the "
-            f"mean gain over all is {number(gain)}."
-        ]
+        said = [f"{counted(n, 'episode')}.", *self._mistakes(), *self._gains()]
         mean = {name: float(np.mean([row.posterior[name] for row in self.rows])) for name in self.types.models}
         sure = sum(max(row.posterior.values()) >= 0.9 - 1e-12 for row in self.rows)
         said.append(
@@ -116,6 +130,33 @@ class TypedAudit(Tabular, Displayed):
             said.append(f"In {unsure} of them there may be a better plan than the one that was found.")
         if self.broken:
             said.append(f"{counted(len(self.broken), 'episode')} could not be answered.")
+        return said
+
+    def _mistakes(self) -> list[str]:
+        """In how many episodes a decision was a mistake that could be known at the time, and what these cost."""
+        if any(row.review is None for row in self.rows):
+            return []
+        claimed = np.array([row.claimed for row in self.rows])
+        learned = self.types.together.counts is not None
+        bad = claimed[claimed > 0.0]
+        return [mistakes_in_words(bad.size, len(self.rows), learned), *cost_in_words(bad)]
+
+    def _gains(self) -> list[str]:
+        """What the plans gain, in how many episodes only with hindsight, and how many replays end worse."""
+        some = [row for row in self.rows if row.gain > 0.0]
+        if not some:
+            where = "" if len(self.rows) == 1 else " in any of them"
+            return [f"Hindsight would have gained nothing within these limits{where}."]
+        gain = float(np.mean([row.gain for row in some]))
+        what = many_in_words(len(some), len(self.rows), "would have gained something", gain)
+        said = [f"With hindsight, at most {counted(self.m, 'change')} {what}."]
+        said.append(worse_in_words(float(np.mean([row.p_worse for row in some])), len(some)))
+        unknown = sum(row.known_then in ("not better", "not shown") for row in some)
+        if unknown:
+            which = "Nobody" if len(some) == 1 else f"In {unknown} of these {len(some)} nobody"
+            if any(row.known_then == "not shown" for row in some):
+                which = f"{which.removesuffix('nobody').removesuffix('Nobody')}the log does not show that one"
+            said.append(f"{which[0].upper()}{which[1:]} could know at the time that the first change was better.")
         return said
 
     def _certain(self) -> list[str]:
@@ -144,6 +185,17 @@ class TypedAudit(Tabular, Displayed):
             columns[field] = [getattr(row, field) for row in self.rows]
         for field in ("did", "instead"):
             columns[field] = [None if getattr(row, field) is None else str(getattr(row, field)) for row in self.rows]
+        judged = [row.review for row in self.rows]
+        for field in ("expected", "mistakes", "claimed", "luck"):
+            columns[field] = [None if one is None else getattr(one, field) for one in judged]
+        largest = [None if one is None else one.largest() for one in judged]
+        columns["largest_mistake"] = [
+            None if one is None else {
+                "t": one.t, "state": str(one.state), "action": str(one.action), "best": str(one.best), "cost": one.cost,
+            }
+            for one in largest
+        ]  # fmt: skip
+        columns |= {field: [getattr(row, field) for row in self.rows] for field in ("p_worse", "known_then")}
         columns |= {f"P({name})": [row.posterior[name] for row in self.rows] for name in self.types.models}
         return pa.table(columns)
 
@@ -152,7 +204,9 @@ class TypedAudit(Tabular, Displayed):
 
     def __repr__(self) -> str:
         some = sum(row.gain > 0 for row in self.rows)
-        return f"<TypedAudit: {counted(len(self.rows), 'episode')}, m = {self.m}; something to gain in {some}>"
+        bad = sum(row.claimed > 0 for row in self.rows)
+        many = counted(len(self.rows), "episode")
+        return f"<TypedAudit: {many}, m = {self.m}; mistakes in {bad}, something to gain in {some}>"
 
 
 def audit_of_types(
@@ -186,7 +240,7 @@ def audit_of_types(
             broken[name] = str(error)
         if progress is not None:
             progress(done, len(log))
-    found.sort(key=lambda row: -row.gain)
+    found.sort(key=lambda row: (-row.claimed, -row.gain))
     return TypedAudit(tuple(found), broken, types, k, m, gamma)
 
 
@@ -200,9 +254,12 @@ def _row(name: Any, cf: TypedRecord, k: int | None, m: int, about: Mapping[str, 
                 step, did, instead = t, cf.path.actions[t], action
                 break
     sure = typed_certificate(plan, compare=False) if certify and plan.gain > 0 else None
+    judged = review_where_known(cf, about["objective"], about["minimise"])
     return TypedRow(
         name, cf.T, plan.observed_value, plan.value, plan.gain, plan.exact, cf.posterior, step, did, instead,
         None if sure is None else sure.verdict, float("nan") if sure is None else sure.gamma_star,
+        risk_of_typed(plan).worse if plan.gain > 0 else 0.0, judged,
+        "" if judged is None or step is None else judged.known_then(step, instead),
     )  # fmt: skip
 
 

@@ -83,12 +83,12 @@ class Here:
         self._answer = work.prepare(mdp)()
 
     def answers(self, batches: Iterable[tuple[int, Cohort]]) -> Iterator[tuple[int, Any]]:
-        """One after the other."""
+        """Answer the batches one after the other."""
         for number, cohort in batches:
             yield number, self._answer(cohort)
 
     def close(self) -> None:
-        """Nothing was started."""
+        """Does nothing: nothing was started."""
 
 
 class Threads:
@@ -102,7 +102,7 @@ class Threads:
             self._free.put(make())
 
     def answers(self, batches: Iterable[tuple[int, Cohort]]) -> Iterator[tuple[int, Any]]:
-        """As many batches at a time as there are threads."""
+        """Answer as many batches at a time as there are threads."""
         flow = _Flow(batches, lambda cohort: self._threads.submit(self._ask, cohort), 2 * self._workers)
         while done := flow.wait_for_some():
             for number, _, future in done:
@@ -129,7 +129,7 @@ class Processes:
         self._pool: ProcessPoolExecutor | None = _start(workers, self._sent)
 
     def answers(self, batches: Iterable[tuple[int, Cohort]]) -> Iterator[tuple[int, Any]]:
-        """As many batches at a time as there are processes. If one dies, those under way are answered again."""
+        """Answer as many batches at a time as there are processes. If one dies, those under way are answered again."""
         flow = _Flow(batches, self._submit, 2 * self._workers)
         while done := flow.wait_for_some():
             if any(_is_lost(future) for _, _, future in done):

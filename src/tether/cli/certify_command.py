@@ -65,7 +65,10 @@ def certify(
     This command shows the worst and the best value over all of those in which the luck of one step says nothing about
     the luck of another; beside it the range if luck may be related over time, and how strong a hidden cause must be to
     undo the gain. It asks about the best plan within k and m, or about --policy.
+
+    MODEL may be a directory with the models of several types: the plan is then for somebody who does not see the type.
     """
+    from tether.cli.explaining_types import about_types, certify_for_types
     from tether.cli.json_output import print_json
     from tether.cli.screen import progress, put
     from tether.evaluation.certificate import certificate_of
@@ -76,6 +79,9 @@ def certify(
     refuse_columns_alone(policy, policy_columns)
     if policy is not None:
         _without_limits()
+    if about_types(episode, {}, None):
+        certify_for_types(episode, limits, gamma, practice, as_json, {"--policy": policy})
+        return
     cf = episode.replay()
     plan = limits.plan(cf) if policy is None else None
     with progress() as say:

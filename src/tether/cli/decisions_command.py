@@ -42,10 +42,17 @@ def decisions(episode: Episode, m: int, question: QuestionOptions, as_json: bool
     if only this action had been different; with -m 2 or more, the best return with this action and at most m changes in
     all; the probability that the observed outcome would not have happened; and the shortest tether that allows the
     action.
+
+    MODEL may be a directory with the models of several types: returns are then averaged over what the episode says of
+    the type.
     """
+    from tether.cli.explaining_types import about_types, decisions_for_types
     from tether.cli.json_output import print_json
     from tether.cli.screen import progress, put
 
+    if about_types(episode, {}, None):
+        decisions_for_types(episode, m, question, as_json)
+        return
     cf = episode.replay()
     with progress() as say:
         say("computing every other action", LIMITS)

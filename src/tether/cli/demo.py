@@ -28,6 +28,9 @@ from tether.objects.plan_object import Plan
 
 _TARGET = Path("tether-demo")
 
+_PATIENCE = 1.0
+"""Seconds of compiling before it is said."""
+
 
 @dataclass(frozen=True)
 class Story:
@@ -95,7 +98,7 @@ def _command() -> str:
 
 def _compile() -> None:
     """Answer a small question once, so that the computing time does not include compiling; say so if it takes long."""
-    waiting = threading.Timer(1.0, lambda: put(COMPILING))
+    waiting = threading.Timer(_PATIENCE, lambda: put(COMPILING))
     waiting.daemon = True
     waiting.start()
     small = toy()

@@ -315,7 +315,7 @@ class QuestionOptions:
 
     @property
     def tethering(self) -> dict[str, Any]:
-        """What k counts."""
+        """The rule and the test of influence: what k counts."""
         return {"rule": self.rule, "influence": self.influence}
 
     @property

@@ -11,7 +11,7 @@ from tether.cli.doing import LIMITS, READING, spoken
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tether.cli.options import Episode, PlanOptions
+    from tether.cli.options import Episode, PlanOptions, QuestionOptions
     from tether.explanation.typed_explanation import TypedExplanation
     from tether.model.several_types import Types
     from tether.objects.types_object import TypedCounterfactual, TypedPlan
@@ -98,8 +98,7 @@ def report_types(
         data = typed_data(explain_typed(plan, certificate))
         print_json("report", model=episode.model, path=source, **data, file=str(output), bytes=size)
     else:
-        limit = "no tether" if plan.k > plan.cf.T else f"k = {plan.k}"
-        put(f"{limit}, m = {plan.m}. Written to {output} ({size / 1000:.0f} kB).")
+        put(f"{_limit(plan)}. Written to {output} ({size / 1000:.0f} kB).")
 
 
 def planned_for_types(
@@ -115,12 +114,103 @@ def planned_for_types(
     """
     from tether.cli.screen import progress
 
-    limited = {"--subject-to": limits.subject_to, "--only": limits.only, "--never": limits.never, "--cost": limits.cost}
+    limited = {"--subject-to": limits.subject_to, "--cost": limits.cost}
     cf, source = replayed_for_types(episode, types, prior, refused | limited)
     with progress() as say:
         say("planning", LIMITS)
         about = {"rule": limits.rule, "influence": limits.influence, **limits.judging}
+        about |= limits.advising(first_of(cf.types))
         return cf.plan(limits.k, limits.m, **about), source
+
+
+def certify_for_types(
+    episode: Episode, limits: PlanOptions, gamma: float, practice: str | None, as_json: bool, refused: dict[str, Any]
+) -> None:
+    """Print what holds for the best plan of somebody who does not see the type, whatever the causal model is."""
+    from tether.cli.json_output import print_json
+    from tether.cli.screen import put
+    from tether.io import open_policy
+
+    plan, source = planned_for_types(episode, limits, None, None, refused)
+    usual = None if practice is None else open_policy(practice, first_of(plan.cf.types))
+    found = plan.certify(gamma, usual)
+    if as_json:
+        about = {"k": plan.k, "m": plan.m, "posterior": plan.cf.posterior, "verdict": found.verdict}
+        print_json("certify", model=episode.model, path=source, **about, certificate=found)
+        return
+    put(f"{source}: the best plan for hidden types, under other causal models ({_limit(plan)}).", "", str(found))
+
+
+def sweep_for_types(
+    episode: Episode, ks: list[int] | None, ms: list[int] | None, question: QuestionOptions, as_json: bool
+) -> None:
+    """Print the value of the best plan of somebody who does not see the type, for every k and m."""
+    from tether._foundation.words import number
+    from tether.cli.heat_table import heat_tables
+    from tether.cli.json_output import print_json
+    from tether.cli.screen import progress, put
+
+    cf, source = replayed_for_types(episode, None, None, {"--cost": question.cost})
+    with progress() as say:
+        say("planning for every k and m", LIMITS)
+        about = question.tethering | question.judging | question.advising(first_of(cf.types))
+        table = cf.sweep(ks, ms, **about)
+    if as_json:
+        numbers = {name: getattr(table, name) for name in ("ks", "ms", "values", "exact", "observed_value")}
+        print_json("sweep", model=episode.model, path=source, T=cf.T, **numbers)
+        return
+    what = "expected return" if question.objective is None else f"chance that {question.objective.in_words}"
+    put(f"{source}: the best {what} within k and m, not seeing the type; observed {number(table.observed_value)}.", "")
+    put(*heat_tables(table))
+    put("", f"k: length of the tether; k = {cf.T + 1}: no tether. m: how many actions may change.")
+    if not all(table.exact):
+        put("Some values are those of the best plans that were found: there are too many ways to act to compare all.")
+
+
+def decisions_for_types(episode: Episode, m: int, question: QuestionOptions, as_json: bool) -> None:
+    """Print which decisions mattered for somebody of a hidden type."""
+    from tether.cli.json_output import print_json
+    from tether.cli.screen import decimals, plain_table, progress, put
+
+    other = (question.rule, str(question.influence)) != ("definition", "support")
+    cf, source = replayed_for_types(episode, None, None, {"-m": m > 1, "--rule or --influence": other})
+    with progress() as say:
+        say("computing every other action", LIMITS)
+        found = cf.decisions(**question.judging)
+    if as_json:
+        about = {"observed_value": found.observed_value, "posterior": cf.posterior, "decisions": found.rows}
+        print_json("decisions", model=episode.model, path=source, T=cf.T, **about, sentences=found.sentences(str))
+        return
+    put(*found.sentences(episode.name), "")
+    judged, value = found.review is not None, "return" if question.objective is None else "chance"
+    names = ["t", "action", *(["mistake"] if judged else []), value, "strength", "from k"]
+    table = plain_table(*names, right=[0, *range(2, len(names))])
+    places = decimals(one for row in found.rows for one in (row.mistake, row.value) if one is not None)
+
+    def text(value: float | None) -> str:
+        return "–" if value is None else "0" if value == 0 else f"{value:,.{places}f}"
+
+    last = max((row.t for row in found.rows if abs(row.gain or 0.0) > 0.0), default=-1)  # later nothing changes
+    for row in found.rows:
+        if row.t <= last:
+            numbers = [*([row.mistake] if judged else []), row.value]
+            done = episode.name(row.action) + (" *" if row.is_observed else "")
+            cells = [*map(text, numbers), f"{row.strength:.2f}", str(row.needed_k)]
+            table.add_row(str(row.t) if row is found.at(row.t)[0] else "", done, *cells)
+    if last + 1 < cf.T:
+        table.add_row(str(last + 1) if last + 2 == cf.T else f"{last + 1}–{cf.T - 1}", "any: nothing changes")
+    put(table)
+    put(
+        f"* what was done. mistake: what it costs by what could be known at the time; 0 is the best. {value}: "
+        "expected, had only this action been different. strength: how much the episode changes what is to be expected. "
+        "from k: the shortest tether that allows the action for every type.",
+        style="dim",
+    )
+
+
+def _limit(plan: TypedPlan) -> str:
+    limit = "no tether" if plan.k > plan.cf.T else f"k = {plan.k}"
+    return f"{limit}, m = {plan.m}"
 
 
 def replayed_for_types(

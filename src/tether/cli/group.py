@@ -111,6 +111,10 @@ class _Commands(click.Group):
                     col_max=14,
                 )
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with _translated(ctx):  # --version and --help are printed here
+            return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         with _translated(ctx):
             result = super().invoke(ctx)
@@ -145,6 +149,8 @@ def _translated(ctx: click.Context) -> Iterator[None]:
     except TetherError as error:
         _say("\n".join([str(error), *hints(getattr(error, "problems", ())[:SHOWN])[:1]]))
         ctx.exit(2)
+    except click.exceptions.NoArgsIsHelpError:  # which shows itself
+        raise
     except click.UsageError as error:
         from tether.cli.screen import wrapped
 
@@ -202,7 +208,7 @@ def _say(sentence: str) -> None:
 @click.version_option(__version__, prog_name="tether")
 @click.pass_context
 def main(ctx: click.Context) -> None:
-    """All commands."""
+    """The command ``tether``: the group of all commands."""
     _check_environment()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

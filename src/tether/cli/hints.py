@@ -12,7 +12,9 @@ _OPTIONS = {
     "columns": "--column OURS=YOURS, for times --time COLUMN; for PATH --path-column, for the log of an audit "
     "--log-column",
     "outcome": "--column outcome=; for PATH --path-column, for the log of an audit --log-column",
+    "start": "--start STATE",
     "step": "--step SIZE",
+    "steps": "--steps 10",
     "tolerance": "if the file was rounded, --tolerance NUMBER",
     "constants": "--constants NAME=VALUE,…",
     "decimal": "--decimal ,",

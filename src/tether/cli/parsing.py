@@ -22,7 +22,7 @@ _SMALLEST, _REWARD_MODEL = "tether.smallest", "tether.reward_model"
 
 
 def influence_of(_ctx: click.Context, param: click.Parameter, value: str) -> Any:
-    """``support``, ``tv:0.5``, ``effective:0.1``."""
+    """The test of influence in a word: ``support``, ``tv:0.5``, ``effective:0.1``."""
     from tether.influence.one_step import effective, tv
 
     name, _, eps = value.partition(":")
@@ -97,7 +97,7 @@ def also_named(ctx: click.Context, param: click.Parameter, value: str | None) ->
 
 
 def subject_to_of(_ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[Property, float] | None:
-    """``reach died 0.1``."""
+    """A property and how likely it may be, from text such as ``reach died 0.1``."""
     if value is None:
         return None
     words, _, limit = value.rpartition(" ")
@@ -117,7 +117,7 @@ _REWARDS = ("discount", "final_reward", "reward_model", "state_rewards", "transi
 
 
 def refuse_rewards(objective: Property | None) -> None:
-    """With a property no reward counts: an error if options are about rewards."""
+    """An error if options are about rewards although a property is asked for: no reward counts then."""
     ctx = click.get_current_context()
     given = [param.opts[0] for param in ctx.command.params if param.name in _REWARDS and ctx.params.get(param.name)]
     if objective is not None and given:

@@ -59,6 +59,7 @@ def review(
     from tether.cli.json_output import print_json
     from tether.cli.screen import progress, put
     from tether.explanation.answer_data import objective_data
+    from tether.explanation.reviewing import review_word
     from tether.io import open_policy
 
     judged: Callable[[], Review]
@@ -88,6 +89,7 @@ def review(
             sentences=sentences,
         )
         return
+    put(f"Mistake or luck? {review_word(found)}", style="bold")
     put(*sentences, "")
     put(_table(found, episode.name))
     put(_legend(found), style="dim")

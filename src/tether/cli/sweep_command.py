@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
-import numpy as np
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from tether._foundation.arrays import Floats
 from tether.cli.doing import LIMITS
 from tether.cli.helping import command
 from tether.cli.json_output import print_json
 from tether.cli.options import Episode, QuestionOptions, about_an_episode, as_json, with_question
-from tether.cli.screen import decimals, plain_table, progress, put
 
 if TYPE_CHECKING:
     from tether.plan.sweep import Sweep
 
 
 def _numbers(_ctx: click.Context, param: click.Parameter, value: str | None) -> list[int] | None:
-    """``2,3,7-9``."""
+    """Whole numbers and ranges of them, from text such as ``2,3,7-9``."""
     if value is None:
         return None
     numbers: list[int] = []
@@ -56,9 +50,16 @@ def sweep(
 
     The tether gets longer down the table, and more actions may change to the right. The value never gets worse in
     either direction. Neighbouring k with the same values share a row, and neighbouring m share a column.
+
+    MODEL may be a directory with the models of several types: the plans are for somebody who does not see the type.
     """
+    from tether.cli.explaining_types import about_types, sweep_for_types
+    from tether.cli.screen import progress
     from tether.plan.limits import enough_k
 
+    if about_types(episode, {}, None):
+        sweep_for_types(episode, ks, ms, question, as_json)
+        return
     cf = episode.replay()
     with progress() as say:
         say("planning for every k and m", LIMITS)
@@ -83,6 +84,8 @@ def sweep(
 
 def _print(table: Sweep, episode: Episode) -> None:
     from tether._foundation.words import number
+    from tether.cli.heat_table import heat_tables
+    from tether.cli.screen import put
     from tether.explanation.terms import sweep_notes
 
     which = f"{'smallest' if table.minimise else 'best'} expected return"
@@ -123,6 +126,7 @@ def choose_k(
     The exit code is 1 if none does, not even k = T + 1 (no tether).
     """
     from tether._foundation.words import counted, number
+    from tether.cli.screen import progress, put
 
     wanted = at_most if question.minimise else at_least
     if (wanted is None and about_at_least is None) or (at_least is not None and at_most is not None):
@@ -157,59 +161,3 @@ def choose_k(
         off = " (no tether)" if k > cf.T else ""
         put(f"k = {k}{off} is the smallest that reaches {number(wanted)} with {counted(m, 'change')}.")
     return 1 if k is None else 0
-
-
-# ---- The k × m table -----------------------------------------------------------------------------------------------
-# Shaded if the terminal has colours, readable without them, in several parts if it is too wide.
-
-
-_LOW, _HIGH = np.array([240, 246, 251]), np.array([127, 184, 217])
-
-
-def heat_tables(table: Sweep) -> list[Table | str]:
-    """The table; equal neighbouring rows or columns become one. If it is too wide, it comes in parts."""
-    rows, columns = _runs(table.values), _runs(table.values.T)
-    places = decimals(table.values.reshape(-1).tolist())
-    coloured = Console().color_system in ("256", "truecolor")  # with fewer colours, text and background may be the same
-    shares = _shares(table.gains) if coloured else np.full(table.values.shape, np.nan)
-    heads = [_range(table.ms[columns[j] : columns[j + 1]]) for j in range(len(columns) - 1)]
-    cells = [[_cell(table.values[i, j], shares[i, j], places) for j in columns[:-1]] for i in rows[:-1]]
-    width = 2 + max(*(len(head) for head in heads), *(cell.cell_len for row in cells for cell in row))
-    side = [_range(table.ks[rows[i] : rows[i + 1]]) for i in range(len(rows) - 1)]
-    per_block = max(1, (Console().width - max(len(name) for name in [*side, "k \\ m"]) - 2) // width)
-    made: list[Table | str] = []
-    for first in range(0, len(heads), per_block):
-        last = min(first + per_block, len(heads))
-        block = plain_table("k \\ m", *heads[first:last], right=range(last - first + 1))
-        for name, row in zip(side, cells, strict=True):
-            block.add_row(Text(name, style="bold"), *row[first:last])
-        made += [block] if not made else ["", block]
-    return made
-
-
-def _runs(values: Any) -> list[int]:
-    """Where a row begins that differs from the one before; and the end."""
-    new = [0, *(i for i in range(1, len(values)) if not np.array_equal(values[i], values[i - 1]))]
-    return [*new, len(values)]
-
-
-def _range(numbers: Any) -> str:
-    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}–{numbers[-1]}"
-
-
-def _shares(gains: Floats) -> Floats:
-    """How strongly each cell is shaded, from 0 for the worst to 1 for the best; NaN for no shade."""
-    finite = gains[np.isfinite(gains)]
-    low, high = finite.min(initial=np.inf), finite.max(initial=-np.inf)
-    shares: Floats = (gains - low) / (high - low) if high > low else np.full(gains.shape, np.nan)
-    return shares
-
-
-def _cell(value: float, share: float, places: int) -> Text:
-    if not np.isfinite(value):
-        return Text("–")
-    text = Text(f"{value:,.{places}f}")
-    if np.isfinite(share):
-        red, green, blue = (_LOW + share * (_HIGH - _LOW)).astype(int)
-        text.stylize(f"rgb(0,0,0) on rgb({red},{green},{blue})")
-    return text

@@ -41,8 +41,8 @@ class ClosedForm:
         return own
 
     def replay(self, form: Form, pairs: Ints) -> Rows:
+        from tether.core.batch import Seen
         from tether.core.coupled import rows_given
-        from tether.core.gumbel import Seen
 
         # In copies of a model side by side the observed row lists the outcomes of all copies, one after another.
         step, n = self.step, self.step.copies

@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from tether._foundation.arrays import Flags, Floats, Ints, places_among, read_only
+from tether._foundation.arrays import Flags, Floats, Ints, places_among, read_only, starts
 from tether._kernels.parallel import CHUNKS, use_cores
 from tether.conditioning import on_demand
 from tether.conditioning.edited_rows import EditedRows, ObservedStep, Rows, replaced, spans
 from tether.conditioning.lent_scratch import Scratch, borrowed
 from tether.conditioning.mechanism import NoisePosterior
 from tether.conditioning.on_demand import RowsOnDemand
+from tether.core import batch as core
 from tether.model.form import Form, model_of, pair_states
 from tether.model.model_record import ModelRecord
 from tether.observation.path import Observation
@@ -264,7 +265,7 @@ def _touching(form: Form, states: Ints, marked: Ints) -> Ints:
     model = form.pair_start, form.row_start, form.next_state
     if not use_cores(states.size):
         found = np.empty(int(n_pairs.sum()), dtype=np.int64)
-        return found[: touching(states, *model, marked, found)]
+        return found[: touching(read_only(states), *model, marked, found)]
     offsets, counts = np.concatenate(([0], np.cumsum(n_pairs))), np.empty(CHUNKS, dtype=np.int64)
     found = np.empty(int(offsets[-1]), dtype=np.int64)
     touching_on_all_cores(states, offsets, *model, marked, found, counts)
@@ -274,17 +275,18 @@ def _touching(form: Form, states: Ints, marked: Ints) -> Ints:
 
 def _successors(form: Form, states: Ints, seen: Ints) -> Ints:
     """What the nominal rows of some states lead to, ascending. ``seen`` is one byte per state, all 0."""
-    from tether._kernels.reach import mark_successors, successors
+    from tether._kernels.reach import mark_successors
+    from tether.core.condition import read_only_nodes, successors
 
-    model = form.pair_start, form.row_start, form.next_state
     if use_cores(states.size) and 8 * states.size >= seen.size:  # then scanning ``seen`` costs little
-        mark_successors(states, *model, seen, CHUNKS)
+        mark_successors(states, form.pair_start, form.row_start, form.next_state, seen, CHUNKS)
         after = np.flatnonzero(seen).astype(np.int32)
         seen[:] = 0
         return after
-    lengths = form.row_start[form.pair_start[states + 1]] - form.row_start[form.pair_start[states]]
-    out = np.empty(min(seen.size, int(lengths.sum())), dtype=np.int32)
-    return np.sort(out[: successors(states, *model, seen, out)])
+    offsets = starts(form.pair_start[states + 1] - form.pair_start[states])
+    first, states = np.array([0, states.size]), read_only(states.astype(np.int32, copy=False))
+    nodes = read_only_nodes(core.Nodes(first, states, core.NO_RUNS, offsets))
+    return successors(model_of(form), nodes, core.NO_EDITS, seen)[1]
 
 
 @contextmanager

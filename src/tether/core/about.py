@@ -175,9 +175,9 @@ def _measure_layer(
                 is_path = ask >= asks
                 if is_path:
                     ki, left = (ask - asks) // limits, (ask - asks) % limits
-                    number = int(on_path[b, ki])
+                    number = np.int64(on_path[b, ki])
                     if left < limits - 1:
-                        number = int(
+                        number = np.int64(
                             choice[node, min(ki, width.n_ks - 1) * width.columns + min(left, width.columns - 1)]
                         )
                     if number == at_observed and outcome[b] >= 0:
@@ -185,7 +185,7 @@ def _measure_layer(
                         continue
                 else:
                     ki, left = ask // width.columns, ask % width.columns
-                    number = int(choice[node, ask])
+                    number = np.int64(choice[node, ask])
                     if number < 0:
                         continue  # nothing is allowed, so a plan never gets here
                 m = left

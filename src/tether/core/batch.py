@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints, spans, starts
+from tether._foundation.arrays import Floats, Ints, read_only, spans, starts
 
 __all__ = [
     "NO_EDITS",
@@ -57,6 +57,19 @@ class Model(NamedTuple):
     def n_states(self) -> int:
         """How many states there are."""
         return int(self.pair_start.size) - 1
+
+
+class Seen(NamedTuple):
+    """Observed rows, one after the other: row w leads to ``next_state[start[w]:start[w + 1]]``."""
+
+    start: Ints
+    next_state: Ints
+    probability: Floats
+
+    @classmethod
+    def in_model(cls, model: Model) -> Seen:
+        """The row of every pair of a model."""
+        return cls(model.row_start, model.next_state, model.probability)
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,12 +266,12 @@ class Layer(Reached):
         return self
 
 
-NO_RUNS = np.empty(0, np.int32)
+NO_RUNS = read_only(np.empty(0, np.int32))
 NO_EDITS = Edits(
-    np.empty(0, np.int64),
-    np.empty(0, np.int64),
-    np.empty(0, np.uint8),
-    np.zeros(1, np.int64),
-    np.empty(0, np.int32),
-    np.empty(0),
+    read_only(np.empty(0, np.int64)),
+    read_only(np.empty(0, np.int64)),
+    read_only(np.empty(0, np.uint8)),
+    read_only(np.zeros(1, np.int64)),
+    read_only(np.empty(0, np.int32)),
+    read_only(np.empty(0)),
 )

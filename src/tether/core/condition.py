@@ -7,9 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tether._foundation.arrays import Flags, Ints
-from tether._kernels.jit import kernel
+from tether._kernels.jit import kernel, piece
 from tether.core.batch import NO_EDITS, NO_RUNS, Edits, Layer, Model, Nodes, Steps, starts
 from tether.core.rows import Rows, Touched
+
+_FEW = 1 << 18
+"""For so many states of all episodes nobody counts how many can follow at most."""
 
 
 class Conditioned(NamedTuple):
@@ -30,7 +33,7 @@ def condition(model: Model, steps: Steps, rows: Rows, ended: Flags | None = None
     T, stuck = steps.longest, []
     transition, of_each = rows.transitions(steps)
     touched = Touched.of(model, steps)
-    stamp, layers = np.zeros(model.n_states, np.int64), []
+    seen, layers = np.zeros(model.n_states, np.uint8), []
     first, state = np.arange(len(steps) + 1), steps.state[steps.start[:-1]].astype(np.int32)
     for t in range(T + 1):
         goes_on = steps.lengths > t
@@ -46,7 +49,7 @@ def condition(model: Model, steps: Steps, rows: Rows, ended: Flags | None = None
         here = steps.item(transition, t)
         layer = Layer(nodes, rows.edits(nodes, here, of_each, touched))
         layers.append(layer)
-        first, state = successors(model, layer, stamp)
+        first, state = successors(model, layer.nodes, layer.edits, seen)
     return Conditioned(layers, stuck)
 
 
@@ -66,31 +69,30 @@ def read_only_nodes(nodes: Nodes) -> Nodes:
     return nodes
 
 
-def successors(model: Model, layer: Layer, stamp: Ints) -> tuple[Ints, Ints]:
+def successors(model: Model, nodes: Nodes, edits: Edits, seen: Ints) -> tuple[Ints, Ints]:
     """The states that the nodes of a layer can lead to, ascending for each episode; and where each episode begins.
 
-    ``stamp`` is scratch by state, with increasing numbers.
+    ``seen`` is scratch, one byte by state, all 0 before and after.
     """
-    state = layer.nodes.states.astype(np.int64)
-    going = np.flatnonzero(np.diff(layer.nodes.offsets))
-    reads = model.row_start[model.pair_start[state[going] + 1]] - model.row_start[model.pair_start[state[going]]]
-    episodes = layer.nodes.first.size - 1
-    out = np.empty(min(int(reads.sum()), episodes * model.n_states), np.int32)
-    first = np.empty(episodes + 1, np.int64)
-    n = _successors(model, layer.nodes, layer.edits, stamp, first, out)
+    episodes = nodes.first.size - 1
+    first, most = np.empty(episodes + 1, np.int64), episodes * model.n_states
+    if most > _FEW:
+        state = nodes.states[np.flatnonzero(np.diff(nodes.offsets))].astype(np.int64)
+        reads = model.row_start[model.pair_start[state + 1]] - model.row_start[model.pair_start[state]]
+        most = min(most, int(reads.sum()))
+    out = np.empty(most, np.int32)
+    n = _successors(model, nodes, edits, seen, first, out)
     return first, out[:n].copy()
 
 
 @kernel
-def _successors(model: Model, nodes: Nodes, edits: Edits, stamp: Ints, first: Ints, out: Ints) -> int:
+def _successors(model: Model, nodes: Nodes, edits: Edits, seen: Ints, first: Ints, out: Ints) -> int:
     # Records are unpacked first: reading a field within a loop would count references there.
     pair_start, _, row_start, next_state, _ = model
     node_first, state, _, offset = nodes
     position, row, _, edit_start, edit_next, _ = edits
-    n, e, n_states, n_edits = 0, 0, stamp.size, position.size
-    clock = stamp.max()
+    n, e, n_states, n_edits = 0, 0, seen.size, position.size
     for b in range(node_first.size - 1):
-        clock += 1
         first[b] = n
         for node in range(node_first[b], node_first[b + 1]):
             begin, end = offset[node], offset[node + 1]
@@ -98,37 +100,37 @@ def _successors(model: Model, nodes: Nodes, edits: Edits, stamp: Ints, first: In
                 continue
             low = pair_start[state[node]]
             if e == n_edits or position[e] >= end:
-                for i in range(row_start[low], row_start[low + end - begin]):
-                    j = next_state[i]
-                    if stamp[j] != clock:
-                        stamp[j] = clock
-                        out[n] = j
-                        n += 1
+                n = _collect(next_state, row_start[low], row_start[low + end - begin], seen, out, n)
                 continue
             for at in range(begin, end):
                 if e < n_edits and position[e] == at:
-                    for i in range(edit_start[row[e]], edit_start[row[e] + 1]):
-                        j = edit_next[i]
-                        if stamp[j] != clock:
-                            stamp[j] = clock
-                            out[n] = j
-                            n += 1
+                    n = _collect(edit_next, edit_start[row[e]], edit_start[row[e] + 1], seen, out, n)
                     e += 1
                     continue
                 x = low + at - begin
-                for i in range(row_start[x], row_start[x + 1]):
-                    j = next_state[i]
-                    if stamp[j] != clock:
-                        stamp[j] = clock
-                        out[n] = j
-                        n += 1
+                n = _collect(next_state, row_start[x], row_start[x + 1], seen, out, n)
         if 16 * (n - first[b]) < n_states:
+            for i in range(first[b], n):
+                seen[out[i]] = 0
             out[first[b] : n].sort()
         else:
             n = first[b]
             for j in range(n_states):
-                if stamp[j] == clock:
+                if seen[j] != 0:
+                    seen[j] = 0
                     out[n] = j
                     n += 1
     first[node_first.size - 1] = n
+    return n
+
+
+@piece
+def _collect(next_state: Ints, low: int, high: int, seen: Ints, out: Ints, n: int) -> int:
+    """Add the states of some entries that were not seen yet; returns how many there are then."""
+    for i in range(low, high):
+        j = next_state[i]
+        if seen[j] == 0:
+            seen[j] = 1
+            out[n] = j
+            n += 1
     return n

@@ -14,8 +14,8 @@ from tether._foundation.arrays import Floats, Ints, read_only
 from tether._kernels.coupling import CouplingScratch, comonotone_row, coupling_scratch_for, maximal_row
 from tether._kernels.jit import kernel
 from tether._kernels.order import sort_by
-from tether.core.batch import COMONOTONE, GUMBEL_MAX, MAXIMAL, Model
-from tether.core.gumbel import Seen, gumbel_rows
+from tether.core.batch import COMONOTONE, GUMBEL_MAX, MAXIMAL, Model, Seen
+from tether.core.gumbel import gumbel_rows
 
 
 def rows_given(

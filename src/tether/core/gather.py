@@ -9,6 +9,8 @@ A node without pairs ends a path: κ = 1, and no influence follows. The rules ar
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
 
@@ -81,7 +83,7 @@ def _gather_nodes(
                 near[node], kappa[node] = FAR, 1
                 continue
             first = pair_start[state[node]]
-            nearest, lowest = FAR, FAR
+            nearest, lowest = np.int64(FAR), np.int64(FAR)
             # Items are chosen in the loop over a row, not arrays before it: these would count references, as a call
             # with arrays would. The loop stops once the distance is at most 1 and κ at least `most`.
             for at in range(begin, end):
@@ -101,8 +103,9 @@ def _gather_nodes(
                     if closest <= 1 and worst >= most:
                         break  # no more can change
                     i = pause
-                distance = 1 if is_influenced else min(int(closest) + 1, FAR)
-                of_pair = max(int(worst), int(own[at]), min(distance, cap))
+                distance: Any = np.int64(1) if is_influenced else min(np.int64(closest) + 1, FAR)
+                of_pair = max(np.int64(own[at]), min(distance, cap))
+                of_pair = max(of_pair, np.int64(worst))
                 own[at] = of_pair
                 nearest, lowest = min(nearest, distance), min(lowest, of_pair)
             near[node], kappa[node] = nearest, lowest
@@ -145,7 +148,7 @@ def _spread(
         for node in range(node_first[b], node_first[b + 1]):
             begin, first = offsets[node], pair_start[states[node]]
             for at in range(begin, offsets[node + 1]):
-                from_k = max(reach[node], kappa[at])
+                from_k = max(np.int64(reach[node]), np.int64(kappa[at]))
                 while e < position.size and position[e] < at:
                     e += 1
                 is_edited = e < position.size and position[e] == at
@@ -158,4 +161,4 @@ def _spread(
                 start, stop = (edit_start[r], edit_start[r + 1]) if is_edited else (row_start[r], row_start[r + 1])
                 for i in range(start, stop):
                     j = successor(slots, base, edit_next[i] if is_edited else next_state[i])
-                    out[j] = min(out[j], from_k)
+                    out[j] = min(np.int64(out[j]), from_k)

@@ -23,14 +23,14 @@ mass, or if q_o = 0 and p_j / q_j is the same for every outcome of q (0 for disj
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether._kernels.jit import kernel, piece
 from tether._kernels.order import first_from, sort_by
-from tether.core.batch import Model
+from tether.core.batch import Model, Seen
 
 _SAME_RATIO = 1e-14
 """Ratios p_j / q_j with a smaller relative difference are equal: rows are normalised in floating point.
@@ -159,14 +159,6 @@ def row_of_pair(
         else:
             distance += nominal[e]
     return end - begin, 0.5 * distance
-
-
-class Seen(NamedTuple):
-    """Observed rows, one after the other: row w leads to ``next_state[start[w]:start[w + 1]]``."""
-
-    start: Ints
-    next_state: Ints
-    probability: Floats
 
 
 @kernel

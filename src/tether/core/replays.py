@@ -7,8 +7,10 @@ changed by the rule; so the mean over episodes is the value of that practice in 
 Nodes are (state, return so far); or states alone, where the return so far does not matter. Forward, the nodes that some
 causal model can reach are found; backward, the chances to end better and worse than what happened, under Gumbel-max and
 at least and at most under every causal model (`NOTHING` of `tether._kernels.sets`: lower-tail means at the level of the
-observed outcome's probability). Returns are exact while they are few. Beyond, they are rounded down in one pass and up
-in another, which gives bounds: a return that is rounded down is never larger than the true one.
+observed outcome's probability); and how likely they can be if the luck of different steps may be related in any way:
+the sum of what `tether.core.related` lets the replays have that end so. Returns are exact while they are few. Beyond,
+they are rounded down in one pass and up in another, which gives bounds: a return that is rounded down is never larger
+than the true one.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ _ROOM = 1 << 10
 _POINTS = 32
 """How many points a grid of rounded returns has at first."""
 
-_MEAN, _BETTER, _WORSE, _BETTER_LOW, _BETTER_HIGH, _WORSE_LOW, _WORSE_HIGH, _COLUMNS = range(8)
+_MEAN, _BETTER, _WORSE, _BETTER_LOW, _BETTER_HIGH, _WORSE_LOW, _WORSE_HIGH = range(7)
+_MASSES = 7
+_BETTER_MASS, _REST_OF_BETTER, _WORSE_MASS, _REST_OF_WORSE, _COLUMNS = range(_MASSES, 12)
 EMPTY = -1
 
 
@@ -84,8 +88,8 @@ class Suffixes(NamedTuple):
 class Replayed(NamedTuple):
     """Of each episode: the expected return, and the chances to end better and worse; at least and at most.
 
-    ``better_low … worse_high`` hold under every causal model; ``better`` and ``worse`` are those of Gumbel-max, as
-    (least, most) where returns were rounded.
+    ``better`` and ``worse`` are those of Gumbel-max, as (least, most) where returns were rounded. The ranges hold under
+    every causal model in which luck is unrelated over time; those that are ``related`` also if it may be related.
     """
 
     mean: Floats
@@ -93,6 +97,8 @@ class Replayed(NamedTuple):
     worse: Floats
     better_range: Floats
     worse_range: Floats
+    better_related: Floats
+    worse_related: Floats
 
 
 def replay(
@@ -120,7 +126,14 @@ def replay(
         np.stack((high[:, _WORSE], low[:, _WORSE]), axis=1),
         np.stack((low[:, _BETTER_LOW], high[:, _BETTER_HIGH]), axis=1),
         np.stack((high[:, _WORSE_LOW], low[:, _WORSE_HIGH]), axis=1),
+        _between(low[:, _REST_OF_BETTER], high[:, _BETTER_MASS]),
+        _between(high[:, _REST_OF_WORSE], low[:, _WORSE_MASS]),
     )
+
+
+def _between(rest: Floats, mass: Floats) -> Floats:
+    """The least and the largest chance of what may have so much probability, while all else may have so much."""
+    return np.stack((np.maximum(0.0, 1.0 - rest), np.minimum(1.0, mass)), axis=1)
 
 
 def _rounded(
@@ -457,6 +470,8 @@ def _evaluate(
                     worse = 1.0 if score < target - close else 0.0
                     after[_BETTER, e - low] = after[_BETTER_LOW, e - low] = after[_BETTER_HIGH, e - low] = better
                     after[_WORSE, e - low] = after[_WORSE_LOW, e - low] = after[_WORSE_HIGH, e - low] = worse
+                    after[_BETTER_MASS, e - low], after[_REST_OF_BETTER, e - low] = better, 1.0 - better
+                    after[_WORSE_MASS, e - low], after[_REST_OF_WORSE, e - low] = worse, 1.0 - worse
                     continue
                 found = table[k + 1, find_node(table, states, earned, k + 1, j, so_far, side, width)] - begin[k + 1]
                 for column in range(_COLUMNS):
@@ -475,7 +490,12 @@ def _evaluate(
                         total += edited[low + j] * after[column, j]
                     values[k % 2, place, column] += chance * total
                 continue
-            for column in range(_BETTER_LOW, _COLUMNS):
+            for column in range(_MASSES, _COLUMNS):
+                total = 0.0
+                for j in range(n):
+                    total += q[j] * after[column, j]
+                values[k % 2, place, column] += chance * total / level
+            for column in range(_BETTER_LOW, _MASSES):
                 sign = 1 if column in (_BETTER_LOW, _WORSE_LOW) else -1
                 values[k % 2, place, column] += chance * _tail(n, q, after[column], level, sign, order)
     weigh(model, seen, rows, 0.0)

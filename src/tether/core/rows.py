@@ -16,11 +16,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from tether._foundation.arrays import Floats, Ints, spans
+from tether._foundation.arrays import Floats, Ints, read_only, spans
 from tether._kernels.jit import kernel
-from tether.core.batch import GUMBEL_MAX, INDEPENDENT, Edits, Model, Nodes, Steps
+from tether._kernels.reach import any_marked
+from tether.core.batch import GUMBEL_MAX, INDEPENDENT, Edits, Model, Nodes, Seen, Steps
 from tether.core.coupled import rows_given
-from tether.core.gumbel import Seen
 
 LIMIT = 256 << 20
 """How many bytes of rows a store keeps from batch to batch."""
@@ -114,7 +114,7 @@ class ClosedForms:
             meets[np.searchsorted(both, met)] = 1
             count, pair = np.bincount(both // n_pairs, minlength=count.size), both % n_pairs
         owner = np.repeat(np.arange(count.size), count)
-        seen = Seen(model.row_start, model.next_state, model.probability)
+        seen = Seen.in_model(model)
         observed = asked.observed[owner]
         return Edited(
             count, pair, meets,
@@ -122,28 +122,29 @@ class ClosedForms:
         )  # fmt: skip
 
 
-def distances(model: Model, observed: Ints, pairs: Ints) -> Floats:
-    """½ Σ |P(·|observed[i]) - P(·|pairs[i])|; items with the same observed pair should be side by side."""
+def distances(model: Model, seen: Seen, which: Ints, pairs: Ints) -> Floats:
+    """½ Σ |p - P(·|pairs[i])|, with p the observed row ``which[i]``; items with the same one should be side by side."""
     out = np.empty(pairs.size)
-    _distances(model, observed, pairs, np.zeros(model.n_states), out)
+    _distances(model, Seen(*map(read_only, seen)), read_only(which), read_only(pairs), np.zeros(model.n_states), out)
     return out
 
 
 @kernel
-def _distances(model: Model, observed: Ints, pairs: Ints, weight: Floats, out: Floats) -> None:
+def _distances(model: Model, seen: Seen, which: Ints, pairs: Ints, weight: Floats, out: Floats) -> None:
+    start, next_state, probability = seen
     for i in range(pairs.size):
-        low, high = model.row_start[observed[i]], model.row_start[observed[i] + 1]
-        if i == 0 or observed[i] != observed[i - 1]:
+        low, high = start[which[i]], start[which[i] + 1]
+        if i == 0 or which[i] != which[i - 1]:
             for e in range(low, high):
-                weight[model.next_state[e]] = model.probability[e]
+                weight[next_state[e]] = probability[e]
         # The part of q above p: equal to ½ Σ |p - q|, and exactly 0 for the observed row itself.
         excess = 0.0
         for e in range(model.row_start[pairs[i]], model.row_start[pairs[i] + 1]):
             excess += max(model.probability[e] - weight[model.next_state[e]], 0.0)
         out[i] = min(excess, 1.0)
-        if i == pairs.size - 1 or observed[i] != observed[i + 1]:
+        if i == pairs.size - 1 or which[i] != which[i + 1]:
             for e in range(low, high):
-                weight[model.next_state[e]] = 0.0
+                weight[next_state[e]] = 0.0
 
 
 class RowStore:
@@ -316,14 +317,6 @@ def _insert(keys: Ints, values: Ints, new_keys: Ints, new_values: Ints) -> None:
 
 
 @kernel
-def _touches(model: Model, s: int, marked: Ints) -> bool:
-    for e in range(model.row_start[model.pair_start[s]], model.row_start[model.pair_start[s + 1]]):
-        if marked[model.next_state[e]]:
-            return True
-    return False
-
-
-@kernel
 def _find_groups(
     model: Model,
     nodes: Nodes,
@@ -350,7 +343,9 @@ def _find_groups(
                 continue
             s = nodes.states[node]
             if touches[b, s] == _UNKNOWN:
-                touches[b, s] = _TOUCHES if everywhere or _touches(model, s, marked) else _APART
+                low, high = model.row_start[model.pair_start[s]], model.row_start[model.pair_start[s + 1]]
+                near = everywhere or any_marked(model.next_state, low, high, marked)
+                touches[b, s] = _TOUCHES if near else _APART
             if touches[b, s] == _APART:
                 continue
             key = transition[b] * n_states + s
@@ -390,11 +385,9 @@ def _meet(model: Model, observed: Ints, state: Ints, marked: Ints, count: Ints, 
                 marked[model.next_state[e]] = 1
         before = n
         for x in range(model.pair_start[state[i]], model.pair_start[state[i] + 1]):
-            for e in range(model.row_start[x], model.row_start[x + 1]):
-                if marked[model.next_state[e]]:
-                    out[n] = x
-                    n += 1
-                    break
+            if any_marked(model.next_state, model.row_start[x], model.row_start[x + 1], marked):
+                out[n] = x
+                n += 1
         count[i] = n - before
         if i == state.size - 1 or observed[i] != observed[i + 1]:
             for e in range(low, high):

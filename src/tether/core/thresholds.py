@@ -233,12 +233,12 @@ def _rollout(
 
     If the layers are ``loose``, they may hold states that do not follow from the first one: these are part of it too.
     """
-    found, stamp = [], np.zeros(model.n_states, np.int64)
+    found, seen = [], np.zeros(model.n_states, np.uint8)
     first, state = layers[0].nodes.first, layers[0].nodes.states
     for t in range(steps.longest + extra + 1):
         goes_on = steps.lengths + extra > t
         found.append(Layer(make_nodes(model, first, state, goes_on, ended if t else None), NO_EDITS))
-        first, state = successors(model, found[-1], stamp)
+        first, state = successors(model, found[-1].nodes, NO_EDITS, seen)
         if loose and t + 1 < len(layers):
             keys = np.repeat(np.arange(len(steps)), np.diff(first)) * model.n_states + state
             keys = np.union1d(keys, layers[t + 1].episode() * model.n_states + layers[t + 1].nodes.states)

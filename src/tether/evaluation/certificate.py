@@ -17,8 +17,8 @@ import numpy as np
 
 from tether._foundation.arrow import Tabular
 from tether._foundation.markup import Displayed, html_table
-from tether._foundation.rounding import ROUNDING, gain_of, rounding_of
-from tether._foundation.words import counted, number, of_100, percent, three_digits
+from tether._foundation.rounding import gain_of, rounding_of
+from tether._foundation.words import counted, number, percent, three_digits
 from tether.conditioning.model_sets import (
     EVERY_MODEL,
     IN_WORDS,
@@ -33,7 +33,7 @@ from tether.conditioning.model_sets import (
 from tether.conditioning.sampled import SampledGumbelMax
 from tether.errors import QueryError
 from tether.evaluation.following import follow
-from tether.evaluation.plan_risk import chances_over
+from tether.evaluation.plan_risk import chances_over, replays_in_words
 from tether.evaluation.ranges import Range, ranges_with_breakdown, survival
 from tether.evaluation.sightings import ENOUGH, least_sightings
 from tether.model.practice import strongest_in_words
@@ -261,7 +261,7 @@ class Certificate(Tabular):
                 verdict,
                 ranges,
                 *self._related(),
-                *self._single_replays(),
+                *replays_in_words(self.worse),
                 *self._breakdown(),
                 *self.hidden_causes,
             ]
@@ -335,14 +335,6 @@ class Certificate(Tabular):
         learned = f"the probabilities learned from {counted(self.observations, 'observed step')}"
         return f"{sentence.removesuffix('.')}; this takes {learned} as right."
 
-    def _single_replays(self) -> list[str]:
-        """How many single replays end worse, over every causal model; empty if none can."""
-        if self.worse is None or self.worse[1] <= ROUNDING:
-            return []
-        low, high = (of_100(one) for one in self.worse)
-        span = low if low == high else f"between {low} and {high}"
-        return [f"Of 100 single replays, {span} end worse than what happened, over all of them."]
-
     def _breakdown(self) -> list[str]:
         """How far from Gumbel-max the truth may be before nothing is gained; empty if something is always gained."""
         point = self.nothing.breakdown
@@ -364,7 +356,7 @@ class Certificate(Tabular):
         rows = []
         for name, worst, best in self.ranges:
             gain = gain_of(worst, self.observed_value, self.minimise)
-            rows.append((name, *(f"{x:.6g}" for x in (worst, self.value, best, gain))))
+            rows.append((name, *(number(x) for x in (worst, self.value, best, gain))))
         return html_table(head, rows)
 
 

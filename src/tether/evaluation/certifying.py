@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, overload
 
-from tether.evaluation.certificate import certificate_of
-from tether.model.properties import make_property
+from tether.evaluation.certificate import Certificate, certificate_of
+from tether.model.properties import Property, make_property
 from tether.plan.typed_record import TypedRecord
 
 if TYPE_CHECKING:
     from tether.conditioning.counterfactual_record import CounterfactualRecord
-    from tether.evaluation.certificate import Certificate
     from tether.evaluation.typed_certificate import TypedCertificate
-    from tether.model.properties import Property
 
 
 @overload

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,15 +11,17 @@ import numpy as np
 
 from tether._foundation.arrays import Floats
 from tether._foundation.markup import Displayed
-from tether._foundation.rounding import rounding_of
+from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import of_100
 from tether.conditioning.edited_rows import spans
-from tether.conditioning.model_sets import ModelSet
+from tether.conditioning.model_sets import ModelSet, model_set
+from tether.core.chain import Link
 from tether.evaluation.evaluate import whole_chain
-from tether.evaluation.following import Followed
+from tether.evaluation.following import Followed, follow
 from tether.evaluation.ranges import PolicyValues
 from tether.plan.afterwards import step_by_step
 from tether.plan.best_values import final_rewards
+from tether.plan.limited import LimitedPlanRecord
 from tether.plan.plan_record import PlanRecord
 
 if TYPE_CHECKING:
@@ -106,6 +110,48 @@ def risk_of(plan: PlanRecord) -> Risk:
     return Risk(*(float(one[0]) for one in chances(_replays(plan))))
 
 
+def risk_of_limited(plan: LimitedPlanRecord) -> Risk | None:
+    """The chances under a plan with a limit on whole paths; None if something follows the record."""
+    followed = follow(model_set(plan.cf, "nothing"), plan, plan.objective, plan.minimise)
+    if followed.models.gumbel.rest is not None:
+        return None
+    return risk_over_types([(1.0, followed, plan.observed_value)], plan.minimise)
+
+
+def risk_over_types(types: Sequence[tuple[float, Followed, float]], minimise: bool) -> Risk:
+    """The chances of what was followed for each of several types: its share, what was followed, and what it observed.
+
+    One type is a plan of one model.
+    """
+    from tether.core.risk import chances
+
+    found = np.zeros(4)
+    for share, followed, observed in types:
+        found += share * np.concatenate(chances(_followed_replays(followed, observed, -1.0 if minimise else 1.0)))
+    return Risk(*np.minimum(found, 1.0).tolist())
+
+
+def _followed_replays(followed: Followed, observed: float, sign: float) -> Replays:
+    """The replays under Gumbel-max of what was followed for every causal model."""
+    from tether.core.risk import Replays
+
+    models, links, ends = followed.models, [], followed.node_start.tolist()
+    for t, (begin, end) in enumerate(itertools.pairwise(followed.first.tolist())):
+        entries = np.arange(followed.starts[begin], followed.starts[end])
+        rows = np.repeat(np.arange(begin, end), np.diff(followed.starts[begin : end + 1]))
+        some = followed.gumbel[entries] > 0.0
+        entries, rows = entries[some], rows[some]
+        source, target = followed.source[rows] - ends[t], followed.there[entries] - ends[t + 1]
+        chance = followed.share[rows] * followed.gumbel[entries]
+        links.append(Link(source, target, followed.pairs[rows], chance, sign * followed.reward[entries], rows - begin))
+    sizes = np.diff(followed.node_start).tolist()
+    final = [np.zeros(size) for size in sizes]
+    final[-1] = sign * followed.last_worth
+    seen, close = np.array([sign * observed]), np.array([rounding_of(observed)])
+    episode = [np.zeros(size, np.int64) for size in sizes]
+    return Replays(episode, links, final, models.gumbel.mdp.discount, seen, close)
+
+
 def _replays(plan: PlanRecord) -> Replays:
     from tether.core.risk import Replays
 
@@ -123,6 +169,19 @@ def _replays(plan: PlanRecord) -> Replays:
     final[-1] = sign * ends[chain.visits[-1].states]
     seen = np.array([sign * plan.observed_value])
     return Replays(episode, links, final, world.discount, seen, np.array([rounding_of(plan.observed_value)]))
+
+
+def replays_in_words(worse: tuple[float, float] | None) -> list[str]:
+    """How many single replays end worse, over every causal model; empty if none can, or if it is not known.
+
+    >>> replays_in_words((0.0, 0.25))
+    ['Of 100 single replays, between none and 25 end worse than what happened, over all of them.']
+    """
+    if worse is None or worse[1] <= ROUNDING:
+        return []
+    low, high = (of_100(one) for one in worse)
+    span = low if low == high else f"between {low} and {high}"
+    return [f"Of 100 single replays, {span} end worse than what happened, over all of them."]
 
 
 def chances_over(models: ModelSet, followed: Followed, observed: float, minimise: bool = False) -> Chances | None:

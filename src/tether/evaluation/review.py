@@ -87,7 +87,7 @@ class Batch:
 
     @classmethod
     def of(cls, seen: Observation) -> Batch:
-        """One episode as a batch."""
+        """A batch of one episode."""
         reward = None
         if seen.rewards is not None:
             reward = np.array([np.nan if one is None else one for one in seen.rewards])

@@ -211,7 +211,7 @@ def _settled(plan: PlanRecord, t: int, visits: Visits, pairs: Ints, idle: Any) -
 
 
 def _step(plan: PlanRecord, t: int, way: _Reached, subset: int, pairs: Ints) -> _Reached:
-    """One step on: what is earned, and where it leads."""
+    """What one step earns, and where it leads."""
     from tether.core.follow import onward
 
     mdp, cf = plan.asked.mdp, plan.asked

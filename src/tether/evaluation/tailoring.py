@@ -18,6 +18,7 @@ from tether._foundation.words import average
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.core.chain import Chain, Link
 from tether.observation.changes import is_change
+from tether.plan.limited import Key, LimitedPlanRecord
 from tether.plan.plan_record import PlanRecord
 
 
@@ -187,6 +188,27 @@ def about_chain(cf: CounterfactualRecord, chain: Chain) -> float:
         unchanged = summed(link.target, ~changes_here * stays, after)
         changed_before = summed(link.target, goes_on, after)
     return float(about_episode(1, found)[0])
+
+
+def about_limited(plan: LimitedPlanRecord) -> float:
+    """How much of a plan with a limit on whole paths is about its episode; 1 if it changes nothing."""
+    cf, moved, taken = plan.cf, 0.0, 0.0
+    over = None if plan.objective is None else plan.objective.on(cf.mdp).ended
+    changed = dict.fromkeys(plan.nodes[0], 0.0)  # of each node, how likely it is met after a change
+    for t, layer in enumerate(plan.nodes[:-1]):
+        after: dict[Key, float] = {}
+        for key, where in layer.items():
+            if over is not None and over[key.state]:
+                continue
+            mass = where.chance if plan.is_change(t, key, where) else changed[key]
+            at = cf.mdp.states[key.state], cf.mdp.actions[int(cf.mdp.form.pair_action[where.pair])]
+            taken += mass
+            moved += mass * cf.strength(t, *at)
+            for name, chance in zip(*cf.row(t, *at), strict=True):
+                node = where.after[cf.mdp.state_index(name)]
+                after[node] = after.get(node, 0.0) + mass * float(chance)
+        changed = dict.fromkeys(plan.nodes[t + 1], 0.0) | after
+    return min(moved / taken, 1.0) if taken > 0.0 else 1.0
 
 
 def about_plan(plan: PlanRecord) -> float:

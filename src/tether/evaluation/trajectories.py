@@ -35,7 +35,6 @@ from tether.evaluation.return_distribution import ReturnDistribution
 from tether.model.model_record import ModelRecord
 from tether.observation.path import Path
 from tether.plan.afterwards import step_by_step
-from tether.plan.plan_record import PlanRecord
 
 if TYPE_CHECKING:
     import pyarrow
@@ -145,19 +144,15 @@ class Trajectories(Tabular):
         return html_table((f"of {len(self):,}", "trajectory", "return"), rows)
 
 
-def sample_plan(plan: PlanRecord, n: int, rng: Any = None) -> Trajectories:
-    """Draw trajectories from a plan's chain."""
-    return _sample(plan.asked, plan.chain, n, rng)
-
-
 def sample_policy(
     cf: CounterfactualRecord, policy: Any, n: int, rng: Any = None, objective: Any = None
 ) -> Trajectories:
     """Draw trajectories under any policy; see `CounterfactualMDP.sample`."""
-    return _sample(*policy_chain(cf, policy, objective), n, rng)
+    return sample_chain(*policy_chain(cf, policy, objective), n, rng)
 
 
-def _sample(world: CounterfactualRecord, chain: Chain, n: int, rng: Any) -> Trajectories:
+def sample_chain(world: CounterfactualRecord, chain: Chain, n: int, rng: Any) -> Trajectories:
+    """Draw trajectories of a chain; ``world`` is where its values are returns."""
     n, noise = whole_number("n", n, 1), _Noise.of(world, rng)
     mdp, rest = world.mdp, world.rest
     if rest is not None:

@@ -37,6 +37,7 @@ from tether.conditioning.model_sets import (
 from tether.core.chain import Taken, Visits
 from tether.errors import QueryError
 from tether.evaluation.following import Followed, follow, or_as_observed, walk
+from tether.evaluation.plan_risk import Chances, Risk, chances_over, replays_in_words, risk_over_types
 from tether.evaluation.ranges import PolicyValues, related_range
 from tether.evaluation.sightings import ENOUGH
 from tether.model.practice import strongest_in_words
@@ -67,7 +68,7 @@ class TypeFollowed:
 
     @property
     def value(self) -> float:
-        """Its value under Gumbel-max."""
+        """Value of the plan under Gumbel-max."""
         return PolicyValues(asked_set(self.models, self.objective), self.followed).at(0.0)[0]
 
     def extreme(self, gamma: float, share: Floats, side: float) -> float:
@@ -147,6 +148,9 @@ class TypedCertificate(Tabular, Displayed):
         How strong these are: they change the odds of every action at most so many times, at each step anew. 1 is none.
     gamma_star : float
         How strong hidden causes must be to undo the gain; infinite if none can, 1 if no gain is guaranteed.
+    worse, better : (float, float) or None
+        (smallest, largest) chance that a single replay ends worse, and better, than what happened, as of
+        `tether.records.Certificate`; None where they were not computed.
     related : (float, float)
         The worst and the best if, given the type, the luck of different steps may be related in any way: bounds that
         hold, and are not always attained.
@@ -189,6 +193,8 @@ class TypedCertificate(Tabular, Displayed):
     compared: str = ""
     episodes: int | None = None
     least_seen: int | None = None
+    worse: tuple[float, float] | None = None
+    better: tuple[float, float] | None = None
 
     @property
     def verdict(self) -> str:
@@ -240,6 +246,8 @@ class TypedCertificate(Tabular, Displayed):
             "open": "Whether it is expected to do better than what happened depends on the causal model",
             "fails": "It is not expected to do better than what happened",
         }[self.verdict]
+        if self.verdict == "never worse" and self.worse is not None and self.worse[1] == 0.0:
+            what = "It could not have ended worse"
         over = f"every causal model of each type {UNRELATED_LUCK}"
         value = "expected return" if self.objective is None else f"chance that {self.objective.in_words}"
         said = [f"{what}: over {over}, the {value} is {_span(*self.nothing)}; observed {number(self.observed_value)}."]
@@ -255,7 +263,7 @@ class TypedCertificate(Tabular, Displayed):
             lost = self.verdict == "holds" and gain_of(self.related[0], self.observed_value, self.minimise) <= 0.0
             guaranteed = ", and no gain is guaranteed" if lost else ""
             said.append(f"If the luck of different steps may be related, it is {wider}{guaranteed}.")
-        return " ".join([*said, *self.hidden_causes])
+        return " ".join([*said, *replays_in_words(self.worse), *self.hidden_causes])
 
 
 def typed_certificate(
@@ -263,13 +271,36 @@ def typed_certificate(
 ) -> TypedCertificate:
     """The certificate of a plan; ``practice`` says how often each action is usually taken, of whatever type one is.
 
-    ``compare``: whether to say how strong a recorded variable would have been.
+    ``compare``: whether to say how strong a recorded variable would have been, and how single replays may end.
     """
     followed = [TypeFollowed.of_plan(model_set(one, "nothing"), plan) for one in plan.cf.by_type.values()]
     values = plan.value, plan.observed_value
     found = _certified(plan.cf, followed, values, plan.objective, plan.minimise, gamma, practice)
     compared = strongest_in_words(plan.cf.types.together) if compare and 1.0 < found.gamma_star < np.inf else ""
-    return replace(found, least_seen=_least_seen(plan), compared=compared)
+    worse, better = _chances(plan, followed) if compare else (None, None)
+    return replace(found, least_seen=_least_seen(plan), compared=compared, worse=worse, better=better)
+
+
+def _chances(plan: TypedPlanRecord, followed: list[TypeFollowed]) -> Chances | tuple[None, None]:
+    """The chances that a replay ends worse, and better, over every causal model of each type."""
+    total = np.zeros((2, 2))
+    for one, world, share in zip(followed, plan.cf.by_type.values(), plan.cf.shares.tolist(), strict=True):
+        observed = observed_value(asked(world, plan.objective, plan.minimise))
+        found = chances_over(asked_set(one.models, plan.objective), one.followed, observed, plan.minimise)
+        if found is None:
+            return None, None
+        total += share * np.array(found)
+    worse, better = np.minimum(total, 1.0).tolist()
+    return (worse[0], worse[1]), (better[0], better[1])
+
+
+def risk_of_typed(plan: TypedPlanRecord) -> Risk:
+    """The chances that a replay under a plan ends worse, or better, than what happened."""
+    worlds, found = plan.cf.by_type.values(), []
+    for one, share in zip(worlds, plan.cf.shares.tolist(), strict=True):
+        followed = TypeFollowed.of_plan(model_set(one, "nothing"), plan).followed
+        found.append((share, followed, observed_value(asked(one, plan.objective, plan.minimise))))
+    return risk_over_types(found, plan.minimise)
 
 
 def _least_seen(plan: TypedPlanRecord) -> int | None:

@@ -65,16 +65,22 @@ def strength(cf: CounterfactualRecord, outlook: Evaluation, steps: Sequence[Expl
         mean = tailoring.mean_strength()
         over = f"the {counted(outlook.T, 'step')}" if not until else f"the steps{until}"
         return f"Nothing is changed. On average over {over}, the observation moves {percent(mean)} of the probability."
-    first = changed[0].t
-    share = tailoring.about_episode
+    return share_in_words(tailoring.about_episode, changed[0].t, until)
+
+
+def share_in_words(share: float, first: int, until: str = "") -> str:
+    """How much of a plan is about its episode, from the step of its first change on.
+
+    >>> print(share_in_words(0.25, 2))
+    From step 2 on, 25 % of it is about this episode: so much of the probability the observation moves.
+    """
     if share <= ROUNDING:
         where = "Nothing in this" if first == 0 else f"From step {first} on, nothing in this"
         return f"{where} is specific to this episode: it is what the model expects of anyone."
     start = "" if first == 0 else f"From step {first} on, "
-    text = (
+    return (
         f"{start}{percent(share)} of it is about this episode{until}: so much of the probability the observation moves."
     )
-    return text
 
 
 def influenced_steps(tailoring: Tailoring, k: int | None = None, rule: Rule = "definition") -> str:

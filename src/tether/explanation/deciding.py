@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from tether.explanation.decisions import Decision, Decisions
 
 
-_KNOWN_THEN = {
+KNOWN_THEN = {
     "": "",
     "better": " It could be known at the time that it was better.",
     "not shown": " The log does not show that it was better at the time.",
     "not better": " Nobody could know that at the time.",
 }
+"""The sentence after a decision that would have been better, by what was known of it (`Decisions.known_then`)."""
 
 
 def decision_sentences(decisions: Decisions, outcome: Outcome | None, name: Callable[[Any], str]) -> list[str]:
@@ -53,7 +54,7 @@ def _for_the_return(decisions: Decisions, known: list[Decision], name: Callable[
         return (
             f"With hindsight, the decision at step {best.t} mattered most: {_instead(decisions, best, name)}, and "
             f"nothing else changed, would have given {_article(value)} of {in_words(best.value or 0.0)} instead of "
-            f"{in_words(seen)}.{_KNOWN_THEN[decisions.known_then(best)]}"
+            f"{in_words(seen)}.{KNOWN_THEN[decisions.known_then(best)]}"
         )
     worst = min(known, key=lambda row: row.gain or 0.0)
     better = "smaller" if decisions.minimise else "larger"
@@ -124,7 +125,7 @@ def _expected_then(decisions: Decisions, best: Decision) -> str:
         return ""
     if best.mistake > done.mistake:
         return f" By what could be known at the time, it was worse ({_what(decisions)})."
-    return "" if decisions.ended_well else _KNOWN_THEN[decisions.known_then(best)]
+    return "" if decisions.ended_well else KNOWN_THEN[decisions.known_then(best)]
 
 
 def _over_models(decisions: Decisions, best: Decision) -> str:

@@ -173,7 +173,7 @@ def _led_to(mdp: ModelRecord, counts: Counts, pair: int, end: int) -> int:
 
 
 def learned_sentences(explanation: Explanation, name: Callable[[Any], str]) -> list[str]:
-    """That the model was learned, how often the advised actions were seen, and what the log leaves open.
+    """Sentences: that the model was learned, how often the advised actions were seen, and what the log leaves open.
 
     Examples
     --------
@@ -217,18 +217,19 @@ def _how_often(explanation: Explanation, name: Callable[[Any], str]) -> str:
         return ""
     if len(evidence) > _LISTED:
         least = min(evidence, key=lambda one: one.times)
-        return f"; of the changes, {_one(least, name)} is the one seen least often: {_times(least)}"
+        return f"; of the changes, {_change_in_words(least, name)} is the one seen least often: {_times(least)}"
     parts = []
     for one in evidence:
         certain = explanation.steps[one.t].state_probability > 0.9995
         where = "in that state" if certain else "in the state where it is done most often"
-        parts.append(f"{_one(one, name)} was seen {_times(one)} {where}")
+        parts.append(f"{_change_in_words(one, name)} was seen {_times(one)} {where}")
     always = [one for one in evidence if one.outcomes == 1]
     few = [one for one in evidence if one.times < _FEW and one.outcomes > 1]
     if always:
-        parts.append(f"{_it(always, evidence)} always led to the same state: the log cannot say what else is possible")
+        always_done = _what_is_done(always, evidence)
+        parts.append(f"{always_done} always led to the same state: the log cannot say what else is possible")
     elif few:
-        parts.append(f"that is few: what {_it(few, evidence)} leads to is hardly known")
+        parts.append(f"that is few: what {_what_is_done(few, evidence)} leads to is hardly known")
     return f": {'; '.join(parts)}"
 
 
@@ -252,11 +253,11 @@ def _ends(evidence: Evidence, name: Callable[[Any], str]) -> str:
     return f"{text}; {evidence.ended:,} of {evidence.times:,} is compatible with {percent(evidence.at_most)}."
 
 
-def _one(evidence: Evidence, name: Callable[[Any], str]) -> str:
+def _change_in_words(evidence: Evidence, name: Callable[[Any], str]) -> str:
     return f"at step {evidence.t}, {name(evidence.action)}"
 
 
-def _it(some: list[Evidence], evidence: tuple[Evidence, ...]) -> str:
+def _what_is_done(some: list[Evidence], evidence: tuple[Evidence, ...]) -> str:
     return "it" if len(evidence) == 1 else f"what is done at step {' and '.join(str(one.t) for one in some)}"
 
 

@@ -14,7 +14,7 @@ from tether._foundation.markup import html_table, paragraphs
 from tether._foundation.rounding import rounding_of
 from tether._foundation.words import strength_in_words
 from tether.errors import QueryError
-from tether.evaluation.certificate import certificate_of, why_uncertified
+from tether.evaluation.certificate import Certificate, certificate_of, why_uncertified
 from tether.evaluation.disagreement import Disagreement, disagreement_of
 from tether.evaluation.evaluate import Evaluation, chance_of_changes, evaluate_plan, evaluate_policy
 from tether.evaluation.fixed_sequences import FixedSequence, fixed_sequence
@@ -37,7 +37,6 @@ from tether.plan.robust_record import RobustPlanRecord
 if TYPE_CHECKING:
     import pyarrow
 
-    from tether.evaluation.certificate import Certificate
     from tether.learning.folds import CrossFitted
     from tether.learning.uncertainty import PlanUncertainty
 
@@ -97,7 +96,7 @@ class Explanation(Tabular):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Without the evaluation of the plan, which is computed again, and without ``progress``, which is gone by then.
-        return _told_again, (self.plan, self.steps, self.with_certificate, self.draws, self.rng)
+        return _unpickled, (self.plan, self.steps, self.with_certificate, self.draws, self.rng)
 
     @property
     def changes(self) -> tuple[ExplainedStep, ...]:
@@ -345,7 +344,7 @@ def explain(
     return Explanation(plan, outlook, steps, certificate, many, rng, progress)
 
 
-def _told_again(
+def _unpickled(
     plan: PlanRecord, steps: tuple[ExplainedStep, ...], certificate: bool, draws: int, rng: Any
 ) -> Explanation:
     """An explanation that was pickled."""

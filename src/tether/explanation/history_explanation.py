@@ -17,6 +17,7 @@ from tether._foundation.markup import Displayed, html_table, paragraphs
 from tether._foundation.rounding import ROUNDING
 from tether._foundation.words import counted, number, percent, shown
 from tether.evaluation.outcomes import outcome_of
+from tether.explanation.deciding import KNOWN_THEN
 from tether.explanation.reviewing import review_verdict
 from tether.explanation.verdicts import (
     ABOUT,
@@ -36,11 +37,12 @@ from tether.explanation.verdicts import (
     sure_verdict,
     worth_in_words,
 )
-from tether.observation.changes import nothing_to_change
+from tether.observation.changes import nothing_left
 
 if TYPE_CHECKING:
     import pyarrow
 
+    from tether.evaluation.plan_risk import Risk
     from tether.explanation.mistakes import Review
     from tether.model.model_record import ModelRecord
     from tether.plan.limited import LimitedPlanRecord
@@ -95,7 +97,8 @@ class HistoryExplanation(Tabular, Displayed):
     @property
     def changes(self) -> tuple[Any, ...]:
         """The steps at which the plan changes the action where it most likely is."""
-        return tuple(step for step in self.steps if step.planned != step.action and step.changed > 0.0)
+        some = (step for step in self.steps if step.planned != step.action and step.changed > 0.0)
+        return tuple(step for step in some if self.plans(step)[1])
 
     def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
         """Mistake or luck, and what to change; about what it is; how sure it is. ``name`` turns a name into text."""
@@ -104,7 +107,7 @@ class HistoryExplanation(Tabular, Displayed):
     def parts(self, name: Callable[[Any], str] = repr) -> tuple[list[str], list[str], list[str]]:
         """The sentences, by the three questions that they answer."""
         luck = [] if self.review is None else review_verdict(self.review, name)
-        said = [*luck, *self._change(name), self._value()], [*self._about(name)], [*self._sure()]
+        said = [*luck, *self._change(name), self._value(), self._replays()], [*self._about(name)], [*self._sure()]
         luck, about, sure = ([sentence for sentence in part if sentence] for part in said)
         return luck, about, sure
 
@@ -159,6 +162,11 @@ class HistoryExplanation(Tabular, Displayed):
         raise NotImplementedError
 
     @property
+    def risk(self) -> Risk | None:
+        """How likely a replay is to end worse, or better, than what happened; None if that is not known."""
+        raise NotImplementedError
+
+    @property
     def review(self) -> Review | None:
         """Mistake or luck; None if that is not known."""
         raise NotImplementedError
@@ -190,11 +198,16 @@ class HistoryExplanation(Tabular, Displayed):
         if self.plan.gain == 0.0 or not self.changes:
             yield f"{head}, nothing is expected to be better than what was done."
         else:
-            yield f"{head}: {self._best(name)}"
+            yield f"{head}: {self._best(name)}{KNOWN_THEN[self._known_then]}"
+
+    @property
+    def _known_then(self) -> str:
+        """What was known of the first change at the time (`Decisions.known_then`); empty if that is not known."""
+        raise NotImplementedError
 
     @property
     def _limit_in_words(self) -> str:
-        """A further limit."""
+        """A limit beside k and m in words; empty without one."""
         return ""
 
     @property
@@ -217,18 +230,24 @@ class HistoryExplanation(Tabular, Displayed):
         each = f": {', '.join(f'{text(one)} for {name}' for name, one in some.items())}" if len(some) > 1 else ""
         return f"{what} is then {text(plan.value)} instead of {text(plan.observed_value)}{each}."
 
+    def _replays(self) -> str:
+        """How many of 100 replays end worse, and better, than what happened."""
+        counts = bool(self.changes) and self.plan.objective is None and self.plan.gain != 0.0
+        risk = self.risk if counts else None
+        return "" if risk is None else risk.sentence
+
     def happened(self, step: HistoryStep) -> tuple[str, str]:
         """What was observed and done at a step, as text; after the end how it ended, and nothing."""
-        return self._as_text(step.state, step.action)
+        return self._as_text(step.t, step.state, step.action)
 
     def plans(self, step: HistoryStep) -> tuple[str, str]:
         """Where the plan is most likely at a step, and what it does there, as text; after an end nothing."""
-        return self._as_text(step.planned_state, step.planned)
+        return self._as_text(step.t, step.planned_state, step.planned)
 
-    def _as_text(self, state: Any, action: Any) -> tuple[str, str]:
+    def _as_text(self, t: int, state: Any, action: Any) -> tuple[str, str]:
         mdp = self._mdp
         place = mdp.state_index(state)
-        if not nothing_to_change(mdp.form, np.array([place]), -1)[0]:
+        if not all(nothing_left(one.form, t, np.array([place]))[0] for one in self._models):
             return shown(state), shown(action)
         ending = outcome_of(mdp, place)
         return shown(state if ending is None else ending.name), ""
@@ -240,8 +259,13 @@ class HistoryExplanation(Tabular, Displayed):
         return table_of(type(self.steps[0]), self.steps, names)
 
     @property
-    def _mdp(self) -> ModelRecord:
+    def _models(self) -> Sequence[ModelRecord]:
+        """The model, or that of each type."""
         raise NotImplementedError
+
+    @property
+    def _mdp(self) -> ModelRecord:
+        return self._models[0]
 
     def __str__(self) -> str:
         return "\n".join(self.sentences(str))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tether._foundation.words import counted, number, percent
 from tether.evaluation.certificate import Certificate, certificate_of
+from tether.evaluation.plan_risk import Risk, risk_of_limited
+from tether.evaluation.tailoring import about_limited
+from tether.explanation.about_episode import share_in_words
+from tether.explanation.decisions import decide
 from tether.explanation.history_explanation import HistoryExplanation, HistoryStep
 from tether.explanation.mistakes import Review, review_if_valued
 from tether.plan.limited import LimitedPlanRecord
@@ -61,10 +65,10 @@ class LimitedExplanation(HistoryExplanation):
     >>> found = tether.counterfactual(case.mdp, case.path).plan(m=6, budget=9).explain()
     >>> print(*found.sentences(str)[2:6], sep="\n")  # doctest: +NORMALIZE_WHITESPACE
     With at most 6 changes and a total distance of at most 9: right instead of down at step 2; later steps depend on
-    what is met.
+    what is met. It could be known at the time that it was better.
     The expected return is then 472.3 instead of -897.
-    At the first change, at step 2, 3 % of what is to be expected is about this episode.
-    The largest total distance of a path is 8.867.
+    Of 100 replays, none end worse than what happened, and all better.
+    From step 2 on, under 1 % of it is about this episode: so much of the probability the observation moves.
     """
 
     plan: LimitedPlanRecord
@@ -108,16 +112,25 @@ class LimitedExplanation(HistoryExplanation):
         return review_if_valued(self.plan.cf, self.plan.objective, self.plan.minimise)
 
     @property
+    def _known_then(self) -> str:
+        plan, step = self.plan, self.changes[0]
+        found = decide(plan.cf, plan.objective, 1, plan.rule, plan.influence, plan.minimise)
+        return found.known_then(next(row for row in found.at(step.t) if row.action == step.planned))
+
+    @cached_property
+    def risk(self) -> Risk | None:
+        """How likely a replay is to end worse, or better, than what happened; None if something follows the record."""
+        return risk_of_limited(self.plan)
+
+    @cached_property
     def moved(self) -> float:
-        """The part of the probability that the episode moves at the first change; 1 if there is none."""
-        return self.changes[0].strength if self.changes else 1.0
+        """How much of the plan is about the episode, from its first change on; 1 if there is none."""
+        return about_limited(self.plan)
 
     def _about(self, name: Callable[[Any], str]) -> Iterator[str]:
         """How much of it is about the episode, and how near the plan comes to the limit."""
         if self.changes:
-            t = self.changes[0].t
-            share = percent(self.moved)
-            yield f"At the first change, at step {t}, {share} of what is to be expected is about this episode."
+            yield share_in_words(self.moved, self.changes[0].t)
         yield self._limit()
         yield self._mixture()
 
@@ -143,8 +156,8 @@ class LimitedExplanation(HistoryExplanation):
         return f"To draw one of two plans before the episode would meet the limit exactly, for {number(worth)}."
 
     @property
-    def _mdp(self) -> ModelRecord:
-        return self.plan.cf.mdp
+    def _models(self) -> Sequence[ModelRecord]:
+        return (self.plan.cf.mdp,)
 
 
 def explain_limited(plan: LimitedPlanRecord, certificate: bool) -> LimitedExplanation:

@@ -126,7 +126,7 @@ def _mistakes(review: Review, name: Name) -> str:
 
 
 def _unsure(review: Review, name: Name) -> str:
-    """That no mistake is claimed, though the learned model prefers other decisions."""
+    """Says that no mistake is claimed, though the learned model prefers other decisions."""
     most = max(review.steps, key=lambda step: step.cost)
     return (
         "No decision can be called a mistake: the log does not show that another one was better. The largest "
@@ -204,7 +204,7 @@ def _event(review: Review, name: Name) -> str:
 
 
 def _happened(review: Review) -> str:
-    """That the property held, or that it did not; its chance, if that is not known."""
+    """Whether the property held, in words; its chance, if that is not known."""
     assert review.objective is not None
     if review.observed not in (0.0, 1.0):
         return f"{percent(review.observed)} are left"

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from tether._foundation.markup import Displayed
 from tether._foundation.rounding import ROUNDING, rounding_of
 from tether._foundation.words import average, counted, number, percent
-from tether.evaluation.evaluate import evaluate_policy
+from tether.evaluation.evaluate import Evaluation, evaluate_policy
 from tether.evaluation.hindsight import advised_changes
 from tether.evaluation.outcomes import UNDER_WAY, absorbing, every_end
 from tether.evaluation.ranges import best_case
@@ -34,12 +34,10 @@ from tether.plan.robust_record import RobustPlanRecord
 
 if TYPE_CHECKING:
     from tether.conditioning.counterfactual_record import CounterfactualRecord
-    from tether.evaluation.evaluate import Evaluation
     from tether.explanation.explain import Explanation
     from tether.explanation.steps import ElsewhereChange, ExplainedStep
     from tether.model.properties import Property
     from tether.plan.plan_record import PlanRecord
-    from tether.plan.robust_record import RobustPlanRecord
 
 _LISTED = 12
 """How many changes a sentence lists; the others are counted."""
@@ -85,7 +83,7 @@ class Answer(Displayed):
     sure: tuple[str, ...]
 
     def sentences(self) -> list[str]:
-        """All of them, one after the other."""
+        """All sentences, one after the other."""
         return [*self.mistake, *self.warning, *self.change, *self.follows, *self.episode, *self.sure]
 
 
@@ -102,7 +100,7 @@ def answer(explanation: Explanation, name: Name) -> Answer:
 
 
 def disagreeing(explanation: Explanation) -> list[str]:
-    """That the plan gains return, but makes a good end less likely, or a bad one likelier; usually nothing."""
+    """Sentences on a plan that gains return, but makes a good end rarer, or a bad one likelier; usually none."""
     return [] if explanation.disagreement is None else explanation.disagreement.sentences()
 
 
@@ -146,7 +144,7 @@ def in_hindsight(explanation: Explanation, name: Name) -> list[str]:
 
 
 def _not_foreseen(plan: PlanRecord, would_have_lost: bool, name: Name) -> list[str]:
-    """That a gain takes hindsight; and if so, that its first change was better at the time all the same."""
+    """Says that a gain takes hindsight; and if so, that its first change was better at the time all the same."""
     none = "None of the gain could be foreseen"
     if would_have_lost:
         return [f"{none}: with this luck, the best decisions at the time would have lost."]

@@ -176,7 +176,7 @@ def explained_steps(
     assert about is not None
     assert changed is not None
     gains = _gains(world or cf, outlook)
-    name = group or _itself
+    name = group or _own_name
     steps = []
     for t in range(cf.T + 1):
         state, likely, among = _likeliest(outlook, t, group)
@@ -270,5 +270,5 @@ def _gains(cf: CounterfactualRecord, outlook: Evaluation) -> Floats:
     return gains
 
 
-def _itself(label: Any) -> Any:
+def _own_name(label: Any) -> Any:
     return label

@@ -14,7 +14,7 @@ from tether.explanation.outcome_chances import goes_on
 from tether.explanation.sentences import falls_short, robust_plan
 from tether.influence.one_step import Effective, Influence, TotalVariation
 from tether.influence.own import InfluenceTest
-from tether.model.properties import value_name
+from tether.model.properties import Property, value_name
 from tether.plan.limits import ABOUT, SHARE, enough_k
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tether.explanation.explain import Explanation
     from tether.influence.rules import Rule
     from tether.model.model_record import ModelRecord
-    from tether.model.properties import Property
     from tether.plan.plan_record import PlanRecord
     from tether.plan.sweep import Sweep
 
@@ -195,7 +194,7 @@ def beyond_sentences(explanation: Explanation) -> list[str]:
 
 
 def _both_together(explanation: Explanation) -> list[str]:
-    """That a larger k and a larger m help, where neither does alone: what is best for anyone needs both."""
+    """Says that a larger k and a larger m help together, where neither does alone."""
     plan, beyond = explanation.plan, explanation.beyond
     if beyond.longer is not None or beyond.more is not None or beyond.without_limit:
         return []
@@ -311,7 +310,7 @@ def sweep_notes(table: Sweep) -> list[str]:
 
 
 def _runs(numbers: list[int]) -> str:
-    """``1–3, 7``."""
+    """Sorted numbers with their runs joined: ``1–3, 7``."""
     runs: list[list[int]] = []
     for one in numbers:
         if runs and one == runs[-1][-1] + 1:

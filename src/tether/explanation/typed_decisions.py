@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from tether._foundation.arrow import Tabular, table_of
 from tether._foundation.markup import Displayed
 from tether._foundation.rounding import gain_of
-from tether._foundation.words import number
+from tether._foundation.words import number, percent
+from tether.explanation.deciding import KNOWN_THEN
 from tether.explanation.decisions import decide
+from tether.explanation.typed_review import TypedReview, review_where_known
 from tether.model.properties import Property
 from tether.plan.typed_record import TypedRecord
 
@@ -34,6 +36,13 @@ class TypedDecision(Displayed):
         For each type; empty if there is no value.
     best_for : tuple of str
         The types for which no other action at this step is better.
+    mistake : float or None
+        What the action costs compared with the best, by what could be known at the time, also of the type; 0 for the
+        best. None where that is not known (`TypedExplanation.review`).
+    strength : float
+        How much the episode changes what is to be expected of the action (`TypedCounterfactual.strength`).
+    needed_k : int
+        The shortest tether that allows the action for every type.
 
     Examples
     --------
@@ -53,6 +62,9 @@ class TypedDecision(Displayed):
     gain: float | None
     values: Mapping[str, float]
     best_for: tuple[str, ...] = ()
+    mistake: float | None = None
+    strength: float = 0.0
+    needed_k: int = 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,13 +79,16 @@ class TypedDecisions(Tabular, Displayed):
     >>> decisions = tether.counterfactual(types, case.path).decisions()
     >>> decisions, decisions.largest().action
     (<TypedDecisions: 7 steps, 21 actions>, 'V_I')
-    >>> print(decisions.sentences(str)[0])
-    The change that would have helped most: V_I instead of NIL at step 0; -1 is expected instead of -38.
+    >>> print(decisions.sentences(str)[2])  # doctest: +NORMALIZE_WHITESPACE
+    With hindsight, the decision at step 0 mattered most: V_I instead of NIL, and nothing else changed, would have given
+    an expected return of -1 instead of -38. It could be known at the time that it was better.
     """
 
     rows: tuple[TypedDecision, ...]
     observed_value: float
     minimise: bool = False
+    objective: Property | None = None
+    review: TypedReview | None = None
 
     def at(self, t: int) -> tuple[TypedDecision, ...]:
         """The actions of a step."""
@@ -85,22 +100,26 @@ class TypedDecisions(Tabular, Displayed):
         return max(some, key=lambda row: row.gain or 0.0, default=None)
 
     def sentences(self, name: Callable[[Any], str] = repr) -> list[str]:
-        """Which change would have helped most, and whom."""
-        most = self.largest()
+        """Mistake or luck; which single change would have helped most with hindsight, and whom."""
+        most, said = self.largest(), [] if self.review is None else self.review.verdict(name)
         if most is None:
-            return ["No single change would have helped."]
+            return [*said, "No single change would have helped."]
         done = next(row for row in self.at(most.t) if row.is_observed)
-        said = [
-            f"The change that would have helped most: {name(most.action)} instead of {name(done.action)} at step "
-            f"{most.t}; {number(most.value or 0.0)} is expected instead of {number(self.observed_value)}."
-        ]
+        text: Callable[[float], str] = number if self.objective is None else percent
+        what = "an expected return" if self.objective is None else f"a chance that {self.objective.in_words}"
+        known = "" if self.review is None else KNOWN_THEN[self.review.known_then(most.t, most.action)]
+        said.append(
+            f"With hindsight, the decision at step {most.t} mattered most: {name(most.action)} instead of "
+            f"{name(done.action)}, and nothing else changed, would have given {what} of {text(most.value or 0.0)} "
+            f"instead of {text(self.observed_value)}.{known}"
+        )
         others = [z for z in most.values if z not in most.best_for]
         if others:
             said.append(f"For the type {' and the type '.join(others)}, something else would have been better there.")
         return said
 
     def to_arrow(self) -> pyarrow.Table:
-        """One row for each step and action: t, state, action, is_observed, value, gain, and the value for each type."""
+        """One row for each step and action, with the fields of `TypedDecision`, and the value for each type."""
         import pyarrow as pa
 
         names = {"state": [row.state for row in self.rows], "action": [row.action for row in self.rows]}
@@ -109,6 +128,9 @@ class TypedDecisions(Tabular, Displayed):
             values = pa.array([row.values.get(name) for row in self.rows], type=pa.float64())
             table = table.append_column(f"value, {name}", values)
         return table
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences(str))
 
     def __repr__(self) -> str:
         steps = len({row.t for row in self.rows})
@@ -124,16 +146,21 @@ def typed_decisions(cf: TypedRecord, objective: Property | None, minimise: bool)
         for row in one.rows:
             if row.gain is not None:
                 best[name, row.t] = max(best.get((name, row.t), row.gain), row.gain)
-    rows = []
+    rows, review = [], review_where_known(cf, objective, minimise)
     for of_types in zip(*(one.rows for one in by_type.values()), strict=True):
         first, known = of_types[0], [row.value for row in of_types]
         about = first.t, first.state, first.action, first.is_observed
+        more = {
+            "mistake": None if review is None else review.cost(first.t, first.action),
+            "strength": cf.strength(first.t, first.state, first.action),
+            "needed_k": max(row.needed_k for row in of_types),
+        }
         if any(value is None for value in known):
-            rows.append(TypedDecision(*about, None, None, {}))
+            rows.append(TypedDecision(*about, None, None, {}, **more))
             continue
         values = {name: float(value or 0.0) for name, value in zip(by_type, known, strict=True)}
         value = sum(cf.posterior[name] * one for name, one in values.items())
         gains = {name: row.gain or 0.0 for name, row in zip(by_type, of_types, strict=True)}
         best_for = tuple(name for name, gain in gains.items() if gain >= best[name, first.t] - 1e-12)
-        rows.append(TypedDecision(*about, value, gain_of(value, observed, minimise), values, best_for))
-    return TypedDecisions(tuple(rows), observed, minimise)
+        rows.append(TypedDecision(*about, value, gain_of(value, observed, minimise), values, best_for, **more))
+    return TypedDecisions(tuple(rows), observed, minimise, objective, review)

@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tether._foundation.words import number, percent
-from tether.evaluation.typed_certificate import TypedCertificate, typed_certificate
+from tether.evaluation.plan_risk import Risk
+from tether.evaluation.typed_certificate import TypedCertificate, risk_of_typed, typed_certificate
 from tether.explanation.history_explanation import HistoryExplanation, HistoryStep
-from tether.explanation.typed_review import TypedReview, review_typed
+from tether.explanation.typed_review import TypedReview, review_where_known
 from tether.plan.typed_plan import TypedPlanRecord
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class TypedExplanation(HistoryExplanation):
     >>> found.changes[0].t, found.changes[0].planned
     (0, 'V_I')
     >>> print(found.sentences(str)[2])
-    With at most 1 change: V_I instead of NIL at step 0.
+    With at most 1 change: V_I instead of NIL at step 0. It could be known at the time that it was better.
     """
 
     plan: TypedPlanRecord
@@ -80,13 +81,11 @@ class TypedExplanation(HistoryExplanation):
         for t in range(cf.T):
             nodes = [(float(mass @ cf.shares), node) for node, mass in plan.occupancy[t].items()]
             total = sum(chance for chance, _ in nodes)
+            differs = plan.vectors.differs(t)
             changed = sum(
-                chance * plan.vectors.changes(t, node.state, plan.vectors.choice(t, *node).action)
+                chance * bool(differs[mdp.find_pair(node.state, plan.vectors.choice(t, *node).action)])
                 for chance, node in nodes
-            ) if plan.vectors.counts else sum(
-                chance * (mdp.actions[plan.vectors.choice(t, *node).action] != cf.path.actions[t])
-                for chance, node in nodes
-            )  # fmt: skip
+            )
             chance, node = max(nodes, key=lambda one: (one[0], -one[1].state))
             state, action = mdp.states[node.state], mdp.actions[plan.vectors.choice(t, *node).action]
             luck, of_type = (cf.strength(t, state, action, which) for which in ("luck", "type"))
@@ -97,20 +96,32 @@ class TypedExplanation(HistoryExplanation):
 
     @cached_property
     def review(self) -> TypedReview | None:
-        """What could be known at the time; None if those who acted saw the type, and with more than two types."""
-        types = self.plan.cf.types
-        if len(types.models) > 2 or types.own_practice is not None:
-            return None
-        return review_typed(self.plan.cf, self.plan.objective, self.plan.minimise)
+        """What could be known at the time; None if those who acted saw the type, or with too many ways to act."""
+        return review_where_known(self.plan.cf, self.plan.objective, self.plan.minimise)
+
+    @cached_property
+    def risk(self) -> Risk:
+        """How likely a replay is to end worse, or better, than what happened."""
+        return risk_of_typed(self.plan)
+
+    @property
+    def _limit_in_words(self) -> str:
+        return "" if self.plan.advisable is None else f" ({self.plan.advisable})"
 
     @property
     def _unreviewed(self) -> str:
-        seen = self.plan.cf.types.own_practice is not None
-        return "Those who acted saw the type." if seen else "With more than two types it is not computed."
+        if self.plan.cf.types.own_practice is not None:
+            return "Those who acted saw the type."
+        return "There are too many ways to act to be sure which is the best."
 
     @property
     def _values_by_type(self) -> Mapping[str, float]:
         return self.plan.values
+
+    @property
+    def _known_then(self) -> str:
+        step = self.changes[0]
+        return "" if self.review is None else self.review.known_then(step.t, step.planned)
 
     @property
     def moved(self) -> float:
@@ -175,8 +186,8 @@ class TypedExplanation(HistoryExplanation):
         )
 
     @property
-    def _mdp(self) -> ModelRecord:
-        return self.plan.vectors.models[0]
+    def _models(self) -> Sequence[ModelRecord]:
+        return self.plan.vectors.models
 
     def to_arrow(self) -> pyarrow.Table:
         """One row per step, with the fields of a step, and how likely each type is."""
@@ -192,16 +203,22 @@ def explain_typed(plan: TypedPlanRecord, certificate: bool = True) -> TypedExpla
     return TypedExplanation(plan, found)
 
 
+_REVIEWED = ("expected", "mistakes", "claimed", "luck", "observed", "steps")
+
+
 def typed_data(explanation: TypedExplanation) -> dict[str, Any]:
     """The answer as plain data, for JSON."""
-    plan, cf = explanation.plan, explanation.plan.cf
+    plan, cf, review = explanation.plan, explanation.plan.cf, explanation.review
     return {
         "sentences": explanation.sentences(str),
+        "review": None if review is None else {name: getattr(review, name) for name in _REVIEWED},
+        "risk": explanation.risk,
         "k": plan.k,
         "m": plan.m,
         "value": plan.value,
         "observed_value": plan.observed_value,
         "gain": plan.gain,
+        "advisable": None if plan.advisable is None else str(plan.advisable),
         "exact": plan.exact,
         "best_possible": plan.best_possible,
         "values": plan.values,

@@ -13,18 +13,19 @@ each type averaged over b_t. Hidden causes at a step, within each type, are thos
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
 from tether.errors import Problem, QueryError
 from tether.evaluation.outcomes import outcome_of
-from tether.evaluation.review import chance_above
+from tether.evaluation.review import SURE, chance_above
 from tether.explanation.mistakes import Review, ReviewedStep, lowest_mean
 from tether.model.properties import Property
-from tether.observation.changes import nothing_to_change
+from tether.observation.changes import nothing_left
 from tether.observation.earned import model_return, step_rewards
 from tether.plan.hidden_types import MOST, TypedValues
 from tether.plan.objective import negated_model
@@ -53,6 +54,7 @@ class TypedReview(Review):
     3 mistakes cost 1,320, most of it at step 2
     """
 
+    judged: _Judged | None = None
     undoing: float | None = None
 
     @property
@@ -60,42 +62,132 @@ class TypedReview(Review):
         """How strong a hidden cause would have to be for the costliest mistake to be right; None without one."""
         return self.undoing
 
+    def cost(self, t: int, action: Any) -> float:
+        """What an action costs in the observed state of step t, by what could be known then; 0 for the best.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.grid_world()
+        >>> types = tether.Types({"any": case.mdp}, prior={"any": 1.0})
+        >>> review = tether.counterfactual(types, case.path).review()
+        >>> round(review.cost(2, "down")), review.cost(2, "right")
+        (1258, 0.0)
+        """
+        assert self.judged is not None
+        return float(self.judged.costs(t)[self.judged.number(t, action)])
+
+    def known_then(self, t: int, action: Any) -> str:
+        """What was known of an action at step t, compared with what was done: as of `Decisions.known_then`."""
+        assert self.judged is not None
+        pairs, costs = self.judged.worth(t)[0], self.judged.costs(t)
+        done = int(np.flatnonzero(pairs == self.judged.values.seen.pairs[t])[0])
+        other = self.judged.number(t, action)
+        if costs[other] >= costs[done]:
+            return "not better"
+        return "better" if self.judged.probability(t, int(pairs[other]), int(pairs[done])) >= SURE else "not shown"
+
+
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    """What each action was worth in each observed state, by what could be known of the type."""
+
+    values: TypedValues
+    beliefs: Floats
+    standards: tuple[Standard, ...]
+
+    @cached_property
+    def _known(self) -> dict[int, tuple[Ints, Floats]]:
+        return {}
+
+    def worth(self, t: int) -> tuple[Ints, Floats]:
+        """The pairs of the observed state, and Q_t(s, b, a) of each."""
+        if t not in self._known:
+            values, s = self.values, int(self.values.seen.states[t])
+            start, rows, found = values.models[0].form.pair_start, values.step(t), []
+            pairs = np.arange(start[s], start[s + 1])
+            for pair in pairs.tolist():
+                total = float(rows.reward[pair] @ self.beliefs[t])
+                for e in range(int(rows.row_start[pair]), int(rows.row_start[pair + 1])):
+                    seen = self.beliefs[t] * rows.probability[e]
+                    if seen.any():
+                        total += values.models[0].discount * _best(values, t + 1, int(rows.next_state[e]), seen)
+                found.append(total)
+            self._known[t] = pairs, np.array(found)
+        return self._known[t]
+
+    def costs(self, t: int) -> Floats:
+        """What each action of the observed state costs; exactly 0 where that may be rounding."""
+        worth = self.worth(t)[1]
+        costs: Floats = worth.max() - worth
+        return np.where(costs <= 1e-11 * max(1.0, float(np.abs(worth).max())), 0.0, costs)
+
+    def number(self, t: int, action: Any) -> int:
+        """Which of the actions of the observed state one is."""
+        first, pairs = self.values.models[0], self.worth(t)[0]
+        s = first.states[int(self.values.seen.states[t])]
+        return int(np.flatnonzero(pairs == first.pair_index(s, action))[0])
+
+    def probability(self, t: int, best: int, done: int) -> float:
+        """How likely it is that another pair is better than what was done; 1 of models that were given."""
+        of_types = zip(self.standards, self.beliefs[t], strict=True)
+        some = [(standard, float(share)) for standard, share in of_types if share > 0.0]
+        if any(standard.mdp.counts is None for standard, _ in some):
+            return 1.0
+        apart, unsure = 0.0, 0.0
+        for standard, share in some:
+            mean, sd, _ = standard.advantages
+            apart, unsure = apart + share * (mean[best] - mean[done]), unsure + share * (sd[best] + sd[done])
+        return float(chance_above(np.array([apart]), np.array([unsure]))[0])
+
+
+def review_where_known(cf: TypedRecord, objective: Property | None, minimise: bool) -> TypedReview | None:
+    """A review for other answers; None if those who acted saw the type, or if too many ways to act would be needed."""
+    return None if cf.types.own_practice is not None else _reviewed(cf, objective, minimise)
+
 
 def review_typed(cf: TypedRecord, objective: Property | None, minimise: bool) -> TypedReview:
     """What decisions cost by what could be known, and what chance did."""
     if cf.types.own_practice is not None:
         why = "those who acted saw the type (practice=), and what they could know depends on it"
         raise QueryError(Problem(why, fix="review one type: cf.by_type['a name'].review()"))
+    found = _reviewed(cf, objective, minimise)
+    if found is None:
+        raise QueryError(
+            f"a review of {len(cf.types.models)} types needs more than {MOST} ways to act in some state: review fewer "
+            "types, or a shorter episode"
+        )
+    return found
+
+
+def _reviewed(cf: TypedRecord, objective: Property | None, minimise: bool) -> TypedReview | None:
+    """The review; None if there are too many ways to act to be sure which is the best."""
     replayed = worlds(cf, objective, minimise)
     seen, T = replayed[0].observation, cf.T
     models = [asked_model(cf.types.bare(name), objective)[0] for name in cf.types.models]
     models = [negated_model(mdp) for mdp in models] if minimise else models
-    standards = [Standard(mdp, "best", objective, minimise) for mdp in cf.types.models.values()]
+    standards = tuple(Standard(mdp, "best", objective, minimise) for mdp in cf.types.models.values())
     beliefs = np.stack([cf.posterior_over_time[name] for name in cf.types.models], axis=1)
-    values = TypedValues(models, seen, beliefs[0], T)
+    values = TypedValues(models, seen, beliefs[0], T, only_exact=True)
     if not values.exact:
-        raise QueryError(
-            f"a review of {len(models)} types needs more than {MOST} ways to act in some state: review fewer types, or "
-            "a shorter episode"
-        )
-    sign, form, discount = -1.0 if minimise else 1.0, models[0].form, models[0].discount
+        return None
+    judged = _Judged(values, beliefs, standards)
+    sign, discount = -1.0 if minimise else 1.0, models[0].discount
     earned = np.array([step_rewards(one.mdp, seen) for one in replayed]).T @ cf.shares
     steps = []
     for t in range(T):
         s, after = int(seen.states[t]), int(seen.states[t + 1])
-        pairs = np.arange(form.pair_start[s], form.pair_start[s + 1])
-        worth = _of_pairs(values, t, pairs, beliefs[t])
+        pairs, worth = judged.worth(t)
         own = int(np.flatnonzero(pairs == seen.pairs[t])[0])
-        mistake = float(worth.max() - worth[own])
-        mistake = 0.0 if mistake <= 1e-11 * max(1.0, float(np.abs(worth).max())) else mistake
-        best = int(pairs[own if mistake == 0.0 else int(np.argmax(worth))])
+        costs = judged.costs(t)
+        best, mistake = own if costs[own] == 0.0 else int(np.argmax(worth)), float(costs[own])
         luck = 0.0
         if after >= 0:
             luck = float(earned[t] + discount * _best(values, t + 1, after, beliefs[t + 1]) - worth[own])
-        over = bool(nothing_to_change(form, np.array([s]), _NO_ACTION)[0])
-        done, better = cf.path.actions[t], models[0].actions[int(form.pair_action[best])]
+        over = all(nothing_left(models[z].form, t, np.array([s]))[0] for z in np.flatnonzero(beliefs[t]))
+        done, better = cf.path.actions[t], models[0].actions[int(models[0].form.pair_action[pairs[best]])]
         acted = (None, None) if over else (done, better)
-        sure = _probability(standards, beliefs[t], best, int(pairs[own])) if mistake > 0.0 else 0.0
+        sure = judged.probability(t, int(pairs[best]), int(pairs[own])) if mistake > 0.0 else 0.0
         numbers = sign * float(worth.max()), mistake, luck, discount**t, sure
         steps.append(ReviewedStep(t, models[0].states[s], acted[0], acted[1], *numbers))
     mistakes, luck = (sum(step.weight * getattr(step, what) for step in steps) for what in ("mistake", "luck"))
@@ -115,21 +207,10 @@ def review_typed(cf: TypedRecord, objective: Property | None, minimise: bool) ->
         unlike=0.0,
         steps=tuple(steps),
         outcome=None if ending is None else ending.name,
+        judged=judged,
     )
     worst = found.largest()
     return found if worst is None else replace(found, undoing=_undoing(cf, values, worst, beliefs[worst.t]))
-
-
-def _probability(standards: Sequence[Standard], belief: Floats, best: int, done: int) -> float:
-    """How likely it is that another pair is better than what was done; 1 of models that were given."""
-    some = [(standard, float(share)) for standard, share in zip(standards, belief, strict=True) if share > 0.0]
-    if any(standard.mdp.counts is None for standard, _ in some):
-        return 1.0
-    apart, unsure = 0.0, 0.0
-    for standard, share in some:
-        mean, sd, _ = standard.advantages
-        apart, unsure = apart + share * (mean[best] - mean[done]), unsure + share * (sd[best] + sd[done])
-    return float(chance_above(np.array([apart]), np.array([unsure]))[0])
 
 
 def _undoing(cf: TypedRecord, values: TypedValues, step: ReviewedStep, belief: Floats) -> float:
@@ -170,16 +251,3 @@ def _followed(values: TypedValues, t: int, states: Ints, seen: Floats) -> Floats
 
 def _best(values: TypedValues, t: int, s: int, weights: Floats) -> float:
     return float((values.vectors(t, s, 0) @ weights).max())
-
-
-def _of_pairs(values: TypedValues, t: int, pairs: Ints, belief: Floats) -> Floats:
-    """Q_t(s, b, a) of each action of a state."""
-    rows, found = values.step(t), []
-    for pair in pairs.tolist():
-        total = float(rows.reward[pair] @ belief)
-        for e in range(int(rows.row_start[pair]), int(rows.row_start[pair + 1])):
-            seen = belief * rows.probability[e]
-            if seen.any():
-                total += values.models[0].discount * _best(values, t + 1, int(rows.next_state[e]), seen)
-        found.append(total)
-    return np.array(found)

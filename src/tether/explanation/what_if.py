@@ -191,7 +191,7 @@ class WhatIf:
             ("changes", average(self.changes)),
             ("allowed", f"k ≥ {self.needed_k}"),
         ]
-        return facts(rows) + paragraphs(self.sentences(str))
+        return paragraphs(self.sentences(str)) + facts(rows)
 
 
 def what_if(
@@ -260,7 +260,7 @@ class Instead:
         return pairs
 
     def evaluate(self, influence: Influence) -> Evaluation:
-        """Its exact evaluation, layer by layer."""
+        """Evaluate the policy exactly, layer by layer."""
 
         def decide(t: int, visits: Visits) -> Taken:
             return Taken.for_certain(self.pairs(t, visits.states))

@@ -146,7 +146,7 @@ class EpisodeAnswer:
 
     @property
     def tied(self) -> TetherRecord:
-        """The tethered question."""
+        """Tethered question that the answers are for."""
         return self.question.tied
 
     @property

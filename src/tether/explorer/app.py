@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tether.errors import TetherError
+from tether.explanation.verdicts import Nouns
 from tether.explorer.answer_cache import Memory
 from tether.explorer.asking import Asker, Asking, BusyError, SupersededError, TooLongError
 from tether.explorer.offered import Offered, OfTypes
@@ -79,7 +80,8 @@ class _Desk:
         """The frame: its scripts ask for everything else."""
         from starlette.responses import HTMLResponse
 
-        return HTMLResponse(render("explorer/page.html", tabs=TABS, panels=_PANELS, places=self._places))
+        nouns = getattr(self.memory.offered, "nouns", Nouns())  # cases have nouns of their own each
+        return HTMLResponse(render("explorer/page.html", tabs=TABS, panels=_PANELS, places=self._places, nouns=nouns))
 
     async def of_types(self, request: Request) -> Response:
         """The page about somebody whose type was never recorded; it needs no script."""

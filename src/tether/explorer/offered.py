@@ -96,7 +96,7 @@ class Audited:
 
     @property
     def in_words(self) -> str:
-        """For the list."""
+        """The finding as a text in the list of episodes."""
         if not np.isfinite(self.gain):
             return "no answer in the audit"
         mistakes = f"mistakes cost {number(self.mistakes)}" if self.mistakes > 0 else "no mistake"
@@ -132,7 +132,7 @@ class Offered(Protocol):
         """An episode by its key; an error for one that is not offered."""
 
     def listed(self) -> list[Listed]:
-        """All of them, the most interesting first."""
+        """All episodes, the most interesting first."""
 
 
 def _not_offered(key: str) -> QueryError:
@@ -151,7 +151,7 @@ class One:
 
     @property
     def first(self) -> str:
-        """Its key."""
+        """Key of the episode."""
         return "1"
 
     def entry(self, key: str) -> Entry:
@@ -165,7 +165,7 @@ class One:
         return with_mechanism(self.cf, self.cf.mechanism)
 
     def listed(self) -> list[Listed]:
-        """It alone."""
+        """The list of this one episode."""
         return [_listed(self.first, self.name, self.cf.mdp, model_return(self.cf.mdp, self.cf.observation), self.cf)]
 
 
@@ -331,11 +331,11 @@ class OfTypes:
 
     @property
     def first(self) -> str:
-        """The likeliest."""
+        """Key of the likeliest type."""
         return "0"
 
     def entry(self, key: str) -> Entry:
-        """One type: what would be known if the type were."""
+        """An episode as it would be if its type were known."""
         if key not in map(str, range(len(self.names))):
             raise QueryError(Problem(f"there is no type {key[:60]!r} here: choose one of the list", value=key))
         name = self.names[int(key)]

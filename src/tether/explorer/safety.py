@@ -63,12 +63,12 @@ class Keys:
 
     @classmethod
     def made(cls, address: str, port: int, framed: bool = False) -> Keys:
-        """With a token that nobody can guess."""
+        """New keys with a token that nobody can guess."""
         return cls(secrets.token_urlsafe(18), address, port, framed)
 
     @property
     def cookie(self) -> str:
-        """Its name, with the port, because cookies are shared between ports."""
+        """Name of the cookie with the token: it has the port, because cookies are shared between ports."""
         return f"tether-{self.port}"
 
     def is_host(self, host: str) -> bool:

@@ -81,7 +81,7 @@ class Explorer:
         return thread
 
     def stop(self) -> None:
-        """No more answers."""
+        """Stop answering."""
         self._server.should_exit = True
 
 

@@ -55,24 +55,24 @@ class Choices:
         return next((t for when, t in reversed(self.made) if when is None), None)
 
     def undone(self) -> Choices:
-        """Without the last choice."""
+        """These choices without the last one."""
         return Choices(self.made[:-1])
 
     def choosing(self, t: int, action: int) -> Choices:
-        """With one more choice; an earlier choice for that time is forgotten."""
+        """These choices and one more; an earlier choice for that time is forgotten."""
         return Choices((*(one for one in self.made if one[0] != t), (t, action)))
 
     def best(self, t: int) -> Choices:
-        """With the best from some time on; choices for later times are forgotten."""
+        """These choices and the best from some time on; choices for later times are forgotten."""
         return Choices((*(one for one in self.made if one[0] is not None and one[0] < t), (None, t)))
 
     def written(self) -> str:
-        """As it is written in an address."""
+        """The choices as text in an address."""
         return ",".join(f"best:{number}" if t is None else f"{t}:{number}" for t, number in self.made)
 
     @classmethod
     def read(cls, text: str) -> Choices:
-        """From an address."""
+        """The choices that a text in an address means."""
         made: list[tuple[int | None, int]] = []
         for part in text.split(",") if text else ():
             when, _, number = part.partition(":")

@@ -35,7 +35,7 @@ def plot_gains(gains: Any, ax: Axes | None = None) -> Axes:
     >>> int(sum(bar.get_height() for bar in ax.patches))
     4
     """
-    some = _some(gains)
+    some = _finite_gains(gains)
     edges = np.histogram_bin_edges(some, bins=min(_BINS, max(5, int(np.sqrt(some.size)) + 1)))
     if some.min() < 0 < some.max():  # a bar shows gains or losses, never both
         width = edges[1] - edges[0]
@@ -63,7 +63,7 @@ def plot_ranked_gains(gains: Any, ax: Axes | None = None) -> Axes:
     >>> ax.lines[0].get_ydata().tolist()
     [3.0, 2.0, 1.0]
     """
-    ranked = np.sort(_some(gains))[::-1]
+    ranked = np.sort(_finite_gains(gains))[::-1]
     rank = np.unique(np.linspace(0, ranked.size - 1, min(_POINTS, ranked.size)).round().astype(np.int64))
     with styled():
         ax = axes(ax)
@@ -77,7 +77,7 @@ def plot_ranked_gains(gains: Any, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _some(gains: Any) -> Floats:
+def _finite_gains(gains: Any) -> Floats:
     values = np.asarray(gains, dtype=np.float64)
     some: Floats = values[np.isfinite(values) & (values != 0)]
     if some.size == 0:

@@ -90,7 +90,7 @@ _DASHES: Any = (0, (2.5, 1.5))
 _UNIT = 34.0
 """Points of paper to a unit of the drawing, in a figure of its own."""
 
-_LEGEND, _WIDE = 0.8, 3.8
+_LEGEND, _WIDE = 0.95, 3.8
 """Inches: height of the legend, and the width that two columns of it take."""
 
 _ROW = 1.25

@@ -43,7 +43,7 @@ class DrawnRule(Protocol):
 
     @property
     def helped_high(self) -> float:
-        """At most."""
+        """How many episodes it helps at most, under every causal model."""
         ...
 
     @property
@@ -53,7 +53,7 @@ class DrawnRule(Protocol):
 
     @property
     def harmed_high(self) -> float:
-        """At most."""
+        """How many it harms at most, under every causal model."""
         ...
 
 

@@ -146,12 +146,12 @@ def explain_with(ax: Axes, handles: Sequence[Any], *, beside: bool = False) -> L
     """A legend where it covers nothing: under the axes; with ``beside``, to their right if its texts are short."""
     widest = max(text_width(str(handle.get_label())) for handle in handles)
     if beside and widest <= _NARROW:
-        return _place(ax, handles, "upper left", (1.0, 1.0), (5.0, 0.0), 1)
+        return _anchored_legend(ax, handles, "upper left", (1.0, 1.0), (5.0, 0.0), 1)
     width = _legend_width(ax)
     columns = next(c for c in range(len(handles), 0, -1) if c == 1 or sum(_column_widths(handles, c)) <= width)
     rows = -(-len(handles) // columns)
     down = _LABELS if len(ax.get_xticks()) else 0.6 * _LABELS
-    return _place(ax, handles, "upper center", (0.5, 0.0), (0.0, -down), -(-len(handles) // rows))
+    return _anchored_legend(ax, handles, "upper center", (0.5, 0.0), (0.0, -down), -(-len(handles) // rows))
 
 
 def _legend_width(ax: Axes) -> float:
@@ -161,7 +161,7 @@ def _legend_width(ax: Axes) -> float:
     return float(0.97 * 2 * min(middle, figure.bbox.width - middle) * 72 / figure.dpi)
 
 
-def _place(
+def _anchored_legend(
     ax: Axes, handles: Sequence[Any], loc: str, corner: tuple[float, float], off: tuple[float, float], columns: int
 ) -> Legend:
     """A legend at a distance from a corner of the axes: in points, not fractions, so that one layout pass is enough."""

@@ -20,13 +20,12 @@ import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
 from tether.conditioning.carried import step_within
-from tether.conditioning.edited_rows import ObservedStep, nominal_start, spans
 from tether.conditioning.layers import Graph, Layer
-from tether.conditioning.on_demand import stretches
+from tether.core.batch import Model, Seen
 from tether.errors import Problem, QueryError
 from tether.influence import own
 from tether.influence.own import InfluenceTest, RowOfStep, in_short
-from tether.model.form import Form, pair_states
+from tether.model.form import model_of, pair_states
 from tether.model.model_record import ModelRecord
 from tether.model.product import memory_of, model_itself
 
@@ -186,38 +185,38 @@ def _observed_pairs(graph: Graph, layer: Layer) -> Ints:
 
 def _own(graph: Graph, t: int, influence: InfluenceTest) -> Flags:
     """What a test of the user's own says about each edited pair of layer t."""
-    layer, form = graph.layers[t], graph.mdp.form
-    seen, pairs, size = layer.observed, layer.edits.pairs, influence.n_states
-    memory = memory_of(graph.mdp)
+    seen, pairs, mdp = graph.layers[t].observed, graph.layers[t].edits.pairs, graph.mdp
+    memory = memory_of(mdp)
     if memory is not None:
-        inside = step_within(memory, t, seen.pair, seen.outcome)
-        step = RowOfStep.of(inside.next_state, inside.probability, inside.outcome, size)
-        distinct, place = np.unique(memory.pair[pairs], return_inverse=True)
-        answers: Flags = influence.holds(t, distinct, memory.mdp.form, step)[place]
-        return answers
-    n = (form.pair_start.size - 1) // size  # copies of the model, each with a row of the observed pair
-    copy, found = pair_states(form.pair_start, pairs) // size, np.zeros(pairs.size, bool)
-    states, chances = seen.next_state.reshape(n, -1), seen.probability.reshape(n, -1)
-    for i in np.unique(copy):
-        step, some = RowOfStep.of(states[i], chances[i], seen.outcome, size), np.flatnonzero(copy == i)
-        found[some] = influence.holds(t, pairs[some], form, step)
-    return found
+        seen, pairs, mdp = step_within(memory, t, seen.pair, seen.outcome), memory.pair[pairs], memory.mdp
+    n = mdp.n_states // influence.n_states  # copies of the model, each with a row of the observed pair
+    rows = Seen(np.arange(n + 1) * (seen.next_state.size // n), seen.next_state, seen.probability)
+    copy, outcome = pair_states(mdp.form.pair_start, pairs) // influence.n_states, np.full(pairs.size, seen.outcome)
+    return tested(influence, t, model_of(mdp.form), rows, copy, outcome, pairs)
+
+
+def tested(
+    influence: InfluenceTest, t: int, model: Model, rows: Seen, which: Ints, outcome: Ints, pairs: Ints
+) -> Flags:
+    """What a test of the user's own says about ``pairs[i]``, given that the row ``which[i]`` led to ``outcome[i]``.
+
+    The same is asked once.
+    """
+    different, place = np.unique(np.stack((which, outcome, pairs)), axis=1, return_inverse=True)
+    found = np.zeros(different.shape[1], bool)
+    for row, happened in np.unique(different[:2], axis=1).T.tolist():
+        some = np.flatnonzero((different[0] == row) & (different[1] == happened))
+        entries = slice(int(rows.start[row]), int(rows.start[row + 1]))
+        step = RowOfStep.of(rows.next_state[entries], rows.probability[entries], happened, influence.n_states)
+        found[some] = influence.holds(t, different[2, some], model, step)
+    flags: Flags = found[place.reshape(-1)]
+    return flags
 
 
 def distances(graph: Graph, t: int) -> Floats:
     """½ Σ |P(·|s_t,a_t) - P(·|s,a)| for each edited pair of layer t; it is 1 for every other pair."""
-    layer, form = graph.layers[t], graph.mdp.form
-    pairs = layer.edits.pairs
-    parts = stretches(nominal_start(form, pairs))  # all at once would be many times the size of a dense model
-    return np.concatenate([np.empty(0), *(_distances(form, layer.observed, pairs[low:high]) for low, high in parts)])
+    from tether.core.rows import distances as distances_of_pairs
 
-
-def _distances(form: Form, observed: ObservedStep, pairs: Ints) -> Floats:
-    _, entries = spans(form.row_start[pairs], form.row_start[pairs + 1])
-    at = np.searchsorted(observed.next_state, form.next_state[entries])
-    at = np.minimum(at, observed.next_state.size - 1)
-    p = np.where(observed.next_state[at] == form.next_state[entries], observed.probability[at], 0.0)
-    # The part of q above p: equal to ½ Σ |p - q|, and exactly 0 for the observed row itself.
-    excess = np.maximum(form.probability[entries] - p, 0.0)
-    distance: Floats = np.minimum(np.add.reduceat(excess, nominal_start(form, pairs)[:-1]), 1.0)
-    return distance
+    seen, pairs = graph.layers[t].observed, graph.layers[t].edits.pairs
+    row = Seen(np.array([0, seen.next_state.size]), seen.next_state, seen.probability)
+    return distances_of_pairs(model_of(graph.mdp.form), row, np.zeros(pairs.size, np.int64), pairs)

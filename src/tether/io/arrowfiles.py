@@ -110,13 +110,16 @@ def _valid(data: Any) -> Any:
     return data
 
 
-def guarded(file: File, what: str, read: Callable[[], Any]) -> Any:
-    """Arrow's errors as ours."""
+_OF_ARROW = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, MemoryError, OverflowError)
+
+
+def guarded(file: File, what: str, read: Callable[[], Any], errors: Any = _OF_ARROW) -> Any:
+    """What a library reads; its errors become the error for a damaged file."""
     try:
         return read()
     except FileError:
         raise
-    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, MemoryError, OverflowError) as error:
+    except errors as error:
         raise damaged(file, what, error) from None
 
 

@@ -71,7 +71,7 @@ def cases() -> tuple[CaseEntry, ...]:
 
 
 def case_entry(name: str) -> CaseEntry:
-    """One of the cases."""
+    """Entry of a case by its name."""
     if name == TYPED:
         return _typed_entry()
     try:

@@ -22,7 +22,7 @@ from tether.model.model_record import ModelRecord
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Conversion:
-    """What was written.
+    """Record of a model that was written in another format.
 
     Attributes
     ----------

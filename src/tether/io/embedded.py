@@ -60,7 +60,7 @@ def open_case(source: str) -> tuple[Case, Path]:
     (<Case sepsis: 1,440 states, 8 actions; paths catastrophic, suboptimal>, True)
     """
     name = find_case(source)
-    case = _made(name)
+    case = _make_case(name)
     return case, _path_of(case, name, _wanted(source)[len(name) + 1 :], source)
 
 
@@ -102,7 +102,7 @@ def find_case(source: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _made(name: str) -> Case:
+def _make_case(name: str) -> Case:
     """A case by its name; kept, because a command uses its model and then its path."""
     written = name.replace("-", "_")
     case: Case = getattr(import_module(f"tether.cases.{written}"), written)()
@@ -129,7 +129,7 @@ def title_of(source: str, noun: str) -> str:
     name = TYPED if is_typed_case(source) else find_case(source)
     wanted = _wanted(source)[len(name) + 1 :].replace("-", " ")
     if not wanted and name != TYPED:
-        wanted = next(iter(_made(name).paths))
+        wanted = next(iter(_make_case(name).paths))
     if wanted.startswith(noun):
         return wanted.capitalize()
     text = f"{name.replace('icu', 'ICU').replace('-', ' ')} {noun}"
@@ -142,7 +142,7 @@ def words_of(source: str) -> Mapping[Any, str]:
     >>> words_of("case:epidemic")["V_I"], dict(words_of("model.csv"))
     ('vaccinate an infected person', {})
     """
-    return _made(find_case(source)).words if is_case(source) and not is_typed_case(source) else {}
+    return _make_case(find_case(source)).words if is_case(source) and not is_typed_case(source) else {}
 
 
 def _path_of(case: Case | TypedCase, name: str, wanted: str, source: str) -> Path:

@@ -67,7 +67,7 @@ def name_of(file: File) -> str:
 
 
 def file_error(file: File, what: str | Problem, line: int | None = None) -> FileError:
-    """One thing that is wrong with a file."""
+    """The error for one thing that is wrong with a file."""
     return FileError(Source(name_of(file)).located(what if isinstance(what, Problem) else Problem(what), line=line))
 
 

@@ -161,7 +161,7 @@ def _explore(
     for t in range(T):
         observed = int(graph.observation.actions[t])
         after: dict[Any, _Node] = {}
-        places = _places(thresholds, t)
+        places = _pair_places(thresholds, t)
         for (state, changes, run, _), node in layers[t].items():
             if ended[state]:
                 key = state, min(changes, T - t - 1), 0, 0.0
@@ -197,7 +197,7 @@ def _explore(
     return layers
 
 
-def _places(thresholds: Thresholds, t: int) -> dict[tuple[int, int], int]:
+def _pair_places(thresholds: Thresholds, t: int) -> dict[tuple[int, int], int]:
     nodes = thresholds.nodes[t]
     runs = np.zeros(nodes.size, np.int64) if nodes.runs.size == 0 else nodes.runs
     return {key: i for i, key in enumerate(zip(nodes.states.tolist(), runs.tolist(), strict=True))}

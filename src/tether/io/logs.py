@@ -125,7 +125,7 @@ def read_episodes(
         _check_no_timestamps(log, shape.columns.get("t", "t"), kind)
     values = shape.gathered(read, complaints)
     if mdp is not None:
-        values = _found(values, mdp, complaints)
+        values = _in_names_of(values, mdp, complaints)
     episodes = Episodes.of(arrange_log(values, complaints))
     return fold_names(episodes) if fold_case else episodes
 
@@ -332,7 +332,7 @@ def _say_how_to_name_times(error: FileError | PathError) -> None:
             raise type(error)(problems, total=error.total) from None
 
 
-def _found(values: dict[str, Any], mdp: MDP, complaints: Complaints) -> dict[str, Any]:
+def _in_names_of(values: dict[str, Any], mdp: MDP, complaints: Complaints) -> dict[str, Any]:
     """The columns with the names of a model in place of those of the log."""
     for heading, names, noun in (
         ("state", mdp.states, "state"),
@@ -381,13 +381,13 @@ class LogPlaces:
 
     def located(self, episode: Any, problem: Problem) -> Problem:
         """The problem of a step of an episode, with the row of that step; the first row if it is about no step."""
-        source, ids, rows, start = self._found
+        source, ids, rows, start = self._episode_rows
         i = find_index(ids, episode)
         own = rows[start[i] : start[i + 1]]
         row = int(own[min(problem.time or 0, own.size - 1)])  # the last state need not have a row of its own
         return source.located(replace(problem, episode=ids[i]), row)
 
     @cached_property
-    def _found(self) -> tuple[Source, Names, Ints, Ints]:
+    def _episode_rows(self) -> tuple[Source, Names, Ints, Ints]:
         values, found = read_words(self.log, source=self._source, **self.reading)
         return found.source, *episode_rows(values, found)

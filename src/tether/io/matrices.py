@@ -9,6 +9,7 @@ import inspect
 import io
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from tether._foundation.writing import written
 from tether.errors import ModelError, Problem, QueryError
-from tether.io.arrowfiles import damaged
+from tether.io.arrowfiles import damaged, guarded
 from tether.io.axes import ORDERS, is_sparse, reward_array, transition_array
 from tether.io.files import File, check_archive, file_error, name_of, read_bytes, too_large, unpacked_limit
 from tether.io.matlab import check_matlab
@@ -49,7 +50,7 @@ def read_arrays(
     Parameters
     ----------
     file : path
-        ``.npz``, or ``.mat`` up to MATLAB's version 7 (needs scipy).
+        ``.npz``, or ``.mat`` up to MATLAB's version 7.
     transitions, rewards : str
         The names of the arrays; ``rewards=None`` if there are none. Transitions are an array (S, A, S),
         (A, S, S) or (S, S, A), or a cell array of one (S, S) matrix per action, sparse or not; a row that is all
@@ -146,9 +147,14 @@ def write_arrays(mdp: MDP, file: File, *, order: str = "SAS", sparse: bool = Fal
     }
     with written(file) as partial, open(partial, "wb") as stream:
         if mat:
-            _scipy_io().savemat(stream, {key: _for_matlab(value) for key, value in arrays.items()}, do_compression=True)
+            from scipy.io import savemat
+
+            savemat(stream, {key: _for_matlab(value) for key, value in arrays.items()}, do_compression=True)
         else:
             np.savez_compressed(stream, allow_pickle=False, **arrays)
+
+
+_guarded = partial(guarded, errors=Exception)  # neither NumPy nor scipy says what a damaged file may raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +257,9 @@ def _is_pickled(opened: Any, name: str) -> bool:
 
 
 def _open_mat(file: str, max_unpacked: int | str | None) -> _Arrays:
-    data, loadmat = read_bytes(file), _scipy_io().loadmat
+    from scipy.io import loadmat
+
+    data = read_bytes(file)
     names = check_matlab(file, data, unpacked_limit(len(data), max_unpacked))
     # Newer versions have an option for the kind of sparse array, older ones do not.
     kind = {"spmatrix": False} if "spmatrix" in inspect.signature(loadmat).parameters else {}
@@ -264,21 +272,6 @@ def _open_mat(file: str, max_unpacked: int | str | None) -> _Arrays:
         return _guarded(file, "a MATLAB file", lambda: loadmat(io.BytesIO(data), variable_names=[name], **kind)[name])
 
     return _Arrays(file, [name for name in names if not name.startswith("__")], read, refusal)
-
-
-def _guarded(file: str, what: str, read: Callable[[], Any]) -> Any:
-    try:
-        return read()
-    except Exception as error:  # neither NumPy nor scipy says what a damaged file may raise
-        raise damaged(file, what, error) from None
-
-
-def _scipy_io() -> Any:
-    try:
-        from scipy import io as scipy_io
-    except ImportError:
-        raise QueryError(Problem("MATLAB files need scipy", fix="pip install 'tether[matlab]'")) from None
-    return scipy_io
 
 
 def _dense_arrays(mdp: MDP, order: str) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def open_model(source: str | os.PathLike[str], **options: Any) -> MDP:
     source = os.fspath(source)
     if is_typed_case(source) or os.path.isfile(os.path.join(source, LIST_OF_TYPES)):
         message = "these are the models of several hidden types, and this is asked of one model"
-        which = "tether explain, review, report and explore take them"
+        which = "tether explain, review, sweep, decisions, certify, report and explore take them"
         how = f"{which}, in Python tether.io.read_types; or name one model"
         raise FileError(Problem(message, file=source, fix=how))
     if is_case(source) and not os.path.exists(source):

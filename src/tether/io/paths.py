@@ -315,7 +315,7 @@ def _of_json(file: File, shape: LogShape) -> tuple[list[Any], list[Any], list[fl
     else:
         expected = '{"states": [...], "actions": [...]}, or a list of {"t": …, "state": …, "action": …}'
         raise file_error(name, Problem("this is not a path", expectation=expected))
-    outcome = None if "outcome" in shape.without else _said(outcomes, key, complaints)
+    outcome = None if "outcome" in shape.without else _outcome_of_rows(outcomes, key, complaints)
     complaints.raise_any()
     return *found, outcome, complaints.source
 
@@ -362,7 +362,7 @@ def _records(
     return states, actions, rewards
 
 
-def _said(values: Mapping[str, Any], heading: str, complaints: Complaints) -> str | None:
+def _outcome_of_rows(values: Mapping[str, Any], heading: str, complaints: Complaints) -> str | None:
     """The only outcome among the values at some places; None if there is none."""
     for place, value in values.items():
         if isinstance(value, list | dict):

@@ -173,18 +173,18 @@ def _from_file(file: str, mdp: ModelRecord, rename: Mapping[str, str] | None) ->
         if action in answer or (answer and chances is None):
             before = columns.source.place(first[key])
             fix = "leave one, or add a column 'probability'"
-            complaints.add(f"{_at(t, state)} was given before ({before})", row=row, state=state, time=t, fix=fix)
+            complaints.add(f"{_where(t, state)} was given before ({before})", row=row, state=state, time=t, fix=fix)
         elif not answer:
             first[key] = row
         answer[action] = 1.0 if chances is None else float(chances[row])
     for key, row in first.items() if chances is not None else ():
         t = None if times is None else times[row].item()
-        _normalise(policy[key], _at(t, key if t is None else key[1]), row, complaints)
+        _normalise(policy[key], _where(t, key if t is None else key[1]), row, complaints)
     complaints.raise_any()
     return policy
 
 
-def _at(t: int | None, state: Any) -> str:
+def _where(t: int | None, state: Any) -> str:
     return f"state {state!r}" if t is None else f"t = {t}, state {state!r}"
 
 

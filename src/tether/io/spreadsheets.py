@@ -10,7 +10,7 @@ import os
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -20,7 +20,7 @@ import numpy as np
 
 from tether._foundation.arrays import Ints
 from tether.errors import FileError, Problem, QueryError
-from tether.io.arrowfiles import damaged
+from tether.io.arrowfiles import guarded
 from tether.io.files import ARCHIVE_END, File, check_archive, ends_of, file_error, name_of, too_large, unpacked_limit
 
 _MOST_ROWS = 1_048_576
@@ -29,6 +29,8 @@ _MOST_ROWS = 1_048_576
 _AT_ONCE = 1000
 """How many rows are read at a time; the warnings of openpyxl are off meanwhile."""
 
+_WORKBOOK = "an Excel workbook"
+_OF_ZIP = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError, UnicodeError)
 _OLE = b"\xd0\xcf\x11\xe0"
 _ERRORS = frozenset({"#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!"})
 
@@ -105,26 +107,19 @@ def _check_archive(name: str, max_unpacked: int | str | None) -> None:
         fix = "save it as .xlsx, without a password"
         raise file_error(name, Problem("this is an old Excel file (.xls), or one with a password", fix=fix))
     limit = unpacked_limit(os.path.getsize(name), max_unpacked)
-    try:
-        with zipfile.ZipFile(name) as archive:
-            check_archive(archive, ends_of(name, ARCHIVE_END)[1])
-            members = archive.infolist()
-            if sum(member.file_size for member in members) > limit:
-                raise too_large(name, limit)
-            for member in members:
-                with archive.open(member) as stream:
-                    if b"<!DOCTYPE" in stream.read(4096):
-                        raise file_error(name, f"{member.filename} in it has a DOCTYPE, which no workbook needs")
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        NotImplementedError,
-        RuntimeError,
-        EOFError,
-        OSError,
-        UnicodeError,
-    ) as error:
-        raise damaged(name, "an Excel workbook", error) from None
+    guarded(name, _WORKBOOK, lambda: _check_members(name, limit), _OF_ZIP)
+
+
+def _check_members(name: str, limit: int) -> None:
+    with zipfile.ZipFile(name) as archive:
+        check_archive(archive, ends_of(name, ARCHIVE_END)[1])
+        members = archive.infolist()
+        if sum(member.file_size for member in members) > limit:
+            raise too_large(name, limit)
+        for member in members:
+            with archive.open(member) as stream:
+                if b"<!DOCTYPE" in stream.read(4096):
+                    raise file_error(name, f"{member.filename} in it has a DOCTYPE, which no workbook needs")
 
 
 @contextmanager
@@ -135,12 +130,7 @@ def _opened(name: str) -> Iterator[Any]:
     except ImportError:
         fix = "pip install 'tether[excel]', or save the sheet as CSV"
         raise QueryError(Problem("reading Excel files needs openpyxl", fix=fix)) from None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about styles and extensions, which are not read
-            book = load_workbook(name, read_only=True, data_only=True)
-    except Exception as error:  # openpyxl raises errors of many types for a file that is not a workbook
-        raise damaged(name, "an Excel workbook", error) from None
+    book = _quietly(name, lambda: load_workbook(name, read_only=True, data_only=True))
     try:
         yield book
     finally:
@@ -148,17 +138,16 @@ def _opened(name: str) -> Iterator[Any]:
 
 
 def _guarded(name: str, rows: Iterator[Any]) -> Iterator[Any]:
-    """Rows of a sheet; any error of openpyxl becomes the error for a damaged file."""
-    while True:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                some = list(islice(rows, _AT_ONCE))
-        except Exception as error:
-            raise damaged(name, "an Excel workbook", error) from None
+    """Rows of a sheet, read many at a time."""
+    while some := _quietly(name, lambda: list(islice(rows, _AT_ONCE))):
         yield from some
-        if len(some) < _AT_ONCE:
-            return
+
+
+def _quietly(name: str, read: Callable[[], Any]) -> Any:
+    """What openpyxl reads, without warnings about styles and extensions; its errors are of many types."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return guarded(name, _WORKBOOK, read, Exception)
 
 
 def _is_blank(cell: Any) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,13 +25,10 @@ from tether.model.encode import EMPTY, UNUSABLE, Coded, coded
 from tether.model.names import is_missing
 
 _THREADS = 4
-"""How many columns, or parts of a column, are handled at once."""
+"""How many columns are handled at once."""
 
 _FIRST = 1000
 """How many cells of a column are tried before all of them are handled."""
-
-_MANY = 1 << 19
-"""From this many cells on, methods for large columns are faster."""
 
 
 def encoded_together(columns: list[Any]) -> tuple[list[Any], list[Ints]]:
@@ -43,7 +40,7 @@ def encoded_together(columns: list[Any]) -> tuple[list[Any], list[Ints]]:
     values, codes = encoded(columns[0])
     all_codes = [codes]
     for column in columns[1:]:
-        codes = _looked_up(column, values)
+        codes = _flat(pc.index_in(column, options=pc.SetLookupOptions(values)))
         new = np.flatnonzero(codes < 0) if codes.size and codes.min() < 0 else np.empty(0, np.int64)
         if new.size:
             more, codes[new] = encoded(column.take(pa.array(new)))
@@ -52,19 +49,6 @@ def encoded_together(columns: list[Any]) -> tuple[list[Any], list[Ints]]:
         all_codes.append(codes)
     labels, table = names_among(pc.utf8_trim_whitespace(values))
     return labels, [mapped(codes, table) for codes in all_codes]
-
-
-def _looked_up(column: Any, values: Any) -> Ints:
-    """The position of each cell among some distinct values; -1 if it is not there."""
-    among = pc.SetLookupOptions(values)
-    if len(column) < _MANY:
-        return _flat(pc.index_in(column, options=among))
-    from pyarrow.acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions
-
-    # A plan looks up rows on all cores, in one table of the values; its rows come out in the order of the table.
-    source = Declaration("table_source", TableSourceNodeOptions(pa.table([column], ["cell"])))
-    places = ProjectNodeOptions([pc.index_in(pc.field("cell"), options=among)], ["place"])
-    return _flat(Declaration("project", places, [source]).to_table().column("place"))
 
 
 def _flat(column: Any) -> Ints:
@@ -83,12 +67,8 @@ def encoded(column: Any) -> tuple[Any, Ints]:
     if pa.types.is_dictionary(column.type):
         values, indices = _in_one_dictionary(column.unify_dictionaries())
         return _by_appearance(values, _flat(indices.cast(pa.int32())))
-    runs = _runs(column)
-    if runs is None:
-        values, indices = _in_one_dictionary(column.dictionary_encode())
-        return values, _flat(indices)
-    values, indices = _in_one_dictionary(runs.values.dictionary_encode())
-    return values, np.repeat(_flat(indices), runs.lengths)
+    values, indices = _in_one_dictionary(column.dictionary_encode())
+    return values, _flat(indices)
 
 
 def _in_one_dictionary(column: Any) -> tuple[Any, Any]:
@@ -98,23 +78,6 @@ def _in_one_dictionary(column: Any) -> tuple[Any, Any]:
     values = column.chunk(0).dictionary
     assert all(chunk.dictionary.equals(values) for chunk in column.chunks[1:]), "Arrow gives all chunks one dictionary"
     return values, pa.chunked_array([chunk.indices for chunk in column.chunks])
-
-
-class _Runs(NamedTuple):
-    """A column by its runs of equal cells: the value of each, and how many cells it has."""
-
-    values: Any
-    lengths: Ints
-
-
-def _runs(column: Any) -> _Runs | None:
-    """The runs of a column, if its first cells show long ones: most tables are sorted by state."""
-    if len(column) < _MANY or 2 * len(pc.run_end_encode(column.chunk(0)[:_FIRST]).values) > _FIRST:
-        return None
-    with ThreadPoolExecutor(_THREADS) as pool:
-        chunks = list(pool.map(pc.run_end_encode, column.chunks))
-    lengths = [np.diff(chunk.run_ends.to_numpy(), prepend=np.int32(0)) for chunk in chunks]
-    return _Runs(pa.chunked_array([chunk.values for chunk in chunks]), np.concatenate(lengths))
 
 
 def _by_appearance(values: Any, codes: Ints) -> tuple[Any, Ints]:

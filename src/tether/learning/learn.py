@@ -237,7 +237,7 @@ class _Seen:
         return replace(self, pair=pair, outcome=outcome, reward=reward, given=given, times=times), dropped
 
     def with_end(self, end: Any, log: Kinds) -> _Seen:
-        """With a state for the outcomes that were never recorded, if there are any left."""
+        """The steps with a state for the outcomes that were never recorded, if there are any left."""
         ends = self.outcome == _ENDS
         if not ends.any():
             return self

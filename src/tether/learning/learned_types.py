@@ -194,7 +194,7 @@ def learn_types(
         labels = [f"{by} = {name}" if isinstance(by, str) else str(name) for name in names]
         certain = np.array([[float(group == name) for name in names] for group in groups])
         by_name = by if isinstance(by, str) else "type"
-        return _made(mdp, steps.known(certain), labels, steps, by_first_state, by=by_name)
+        return _learned_types(mdp, steps.known(certain), labels, steps, by_first_state, by=by_name)
     k = whole_number("k", k, 1)
     starts, seed = whole_number("starts", starts, 1), whole_number("seed", seed, 0)
     steps.check_informative(k)
@@ -203,7 +203,7 @@ def learn_types(
     stability, by_chance = steps.stability(k, starts, seed) if k > 1 else (None, None)
     names = [f"type {i + 1}" for i in range(k)]
     about = {"bic": bic, "stability": stability, "by_chance": by_chance, "starts": starts, "reached": best.reached}
-    return _made(mdp, best, names, steps, by_first_state, **about)
+    return _learned_types(mdp, best, names, steps, by_first_state, **about)
 
 
 _LEARNING = ("rewards", "empty_rewards", "states", "actions", "end", "minimum")
@@ -223,7 +223,9 @@ def _opened(episodes: Any, reading: Mapping[str, Any]) -> Episodes:
     return read_episodes(episodes, **how)
 
 
-def _made(mdp: MDP, fitted: Fitted, names: list[str], steps: Steps, by_first_state: bool, **about: Any) -> LearnedTypes:
+def _learned_types(
+    mdp: MDP, fitted: Fitted, names: list[str], steps: Steps, by_first_state: bool, **about: Any
+) -> LearnedTypes:
     models = {name: steps.model_of(mdp, fitted.shares[:, z]) for z, name in enumerate(names)}
     shares = fitted.shares
     if about.get("by") is None:  # by the models that are kept

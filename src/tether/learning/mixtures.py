@@ -58,7 +58,7 @@ class Grain:
         return found
 
     def once(self) -> Ints:
-        """One entry for each number."""
+        """Indices of the first occurrence of each number."""
         return np.unique(self.cell, return_index=True)[1]
 
     def free(self, entry: Ints) -> int:

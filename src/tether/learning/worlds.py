@@ -134,7 +134,7 @@ class _PosteriorOfEach:
 
     @property
     def key(self) -> Hashable:
-        """That of the first, which has the same step as the others."""
+        """Key of the step in the first world: the other worlds have the same step."""
         return self.posteriors[0].key
 
     def changes(self, candidates: Candidates) -> Ints:

@@ -109,7 +109,7 @@ class MemoryLog:
 
     def batches(self, mdp: MDP) -> Iterator[tuple[int, Cohort]]:
         """Batches of at most `BATCH` episodes."""
-        every = self.found(mdp, as_text=not are_whole(self.episodes.ids))
+        every = self.in_indices_of(mdp, as_text=not are_whole(self.episodes.ids))
         start = self.episodes.start
         size = _batch_size(len(every))
         for low in range(0, len(every), size):
@@ -117,8 +117,8 @@ class MemoryLog:
             last = min(high, len(self.episodes))
             yield int(start[last] - start[min(low, last)]), every.part(low, high)
 
-    def found(self, mdp: MDP, *, as_text: bool) -> Cohort:
-        """All of it in the indices of a model."""
+    def in_indices_of(self, mdp: MDP, *, as_text: bool) -> Cohort:
+        """The whole log in the indices of a model."""
         every = find_episodes(mdp, self.episodes, self.broken, self.alone, places=self.places)
         if as_text:
             every = replace(every, ids=[None if one is None else text_of(one) for one in every.ids])
@@ -193,7 +193,7 @@ class PiecewiseLog:
         """Batches of the pieces, one after the other."""
         first, seen = 0, Seen()
         for log, n_rows in self.logs():
-            every = _without(log.found(mdp, as_text=not self.has_whole_ids), seen)
+            every = _without(log.in_indices_of(mdp, as_text=not self.has_whole_ids), seen)
             steps, rows = np.diff(every.start), n_rows
             size = _batch_size(len(every))
             for low in range(0, len(every), size):

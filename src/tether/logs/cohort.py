@@ -18,7 +18,7 @@ from tether.evaluation.outcomes import outcome_of
 from tether.io.logs import LogPlaces
 from tether.io.names_as_text import find_index, in_names_of
 from tether.mdp import MDP
-from tether.model.names import Names
+from tether.model.names import Names, Unknown
 from tether.observation.ends import Meaning
 from tether.observation.episodes import Episodes
 from tether.observation.path import Observation, Path, observe
@@ -145,7 +145,7 @@ def find_episodes(
     ``broken`` says, by position, why some have no steps. ``alone`` says what is wrong with rows of no episode; each of
     them becomes an episode without an id. ``places`` names the rows of the log, if it has any.
     """
-    states, actions = _places(mdp.states, log.states), _places(mdp.actions, log.actions)
+    states, actions = _indices_in(mdp.states, log.states), _indices_in(mdp.actions, log.actions)
     state, action = states[log.state], actions[log.action]
     next_state = np.where(log.next_state < 0, -1, states[log.next_state])
     pair = _pairs(mdp, state, action)
@@ -161,8 +161,9 @@ def find_episodes(
     owner = np.repeat(np.arange(len(log)), lengths)
     too_long = np.flatnonzero(lengths > mdp.horizon) if mdp.horizon is not None else np.empty(0, np.int64)
     problem: list[str | None] = [broken.get(i) for i in range(len(log))]
+    unknown = Unknown()
     for i in np.union1d(owner[wrong], too_long).tolist():
-        problem[i] = _why_broken(mdp, in_names_of(mdp, log[log.ids[i]]), log.ids[i], places)
+        problem[i] = _why_broken(mdp, in_names_of(mdp, log[log.ids[i]]), log.ids[i], places, unknown)
     state, action, pair, next_state = (one.astype(np.int64) for one in (state, action, pair, next_state))
     arrays = (state, action, pair, next_state, log.reward)
     every = Cohort(0, list(log.ids), log.start, *arrays, problem, said).without_broken()
@@ -215,7 +216,7 @@ def _ended(
     return said, disagreeing
 
 
-def _places(known: Names, names: Names) -> Ints:
+def _indices_in(known: Names, names: Names) -> Ints:
     """The model's index of each name of a log, found by its text if necessary; -1 if there is none."""
     places = np.array([find_index(known, name) for name in names], dtype=np.int64)
     return np.append(places, -1)  # for the index -1
@@ -255,10 +256,10 @@ def reason(problem: Problem) -> str:
     return replace(problem, episode=None).message
 
 
-def _why_broken(mdp: MDP, path: Path, episode: Any, places: LogPlaces | None) -> str:
+def _why_broken(mdp: MDP, path: Path, episode: Any, places: LogPlaces | None, unknown: Unknown) -> str:
     """Why an episode cannot have happened, in a sentence, and where the log says it."""
     try:
-        observe(mdp, path)
+        observe(mdp, path, unknown)
     except PathError as error:
         problems = error.problems[:3]
         if places is not None:

@@ -132,7 +132,7 @@ def open_text(log: str | os.PathLike[str], reading: dict[str, Any]) -> TextLog |
         table = cells_of(text, [*wanted.values(), *optional.values()])
         if table.num_rows:
             if not rows:
-                one = TextTable(table.slice(0, 1), _at(text))
+                one = TextTable(table.slice(0, 1), _source_of(text))
                 columns_of(one, [*wanted], rename=wanted, text=[*wanted], blank=[*wanted])  # which says what is missing
             texts |= {one for one in {*table.column_names} - texts if not are_all_whole(table.column(one))}
             ids.add(table.column(wanted["episode"]), text)
@@ -173,7 +173,7 @@ class _Ids:
         again = np.flatnonzero(came_before)
         if again.size and self.apart is None:
             first = int(again[0])
-            self.apart = found[first].as_py(), _at(text).line(int(begins[first])) or 0
+            self.apart = found[first].as_py(), _source_of(text).line(int(begins[first])) or 0
 
 
 def _ids(column: Any, whole: bool = False) -> Any:
@@ -182,5 +182,5 @@ def _ids(column: Any, whole: bool = False) -> Any:
     return pc.replace_substring_regex(trimmed, r"\.0+$", "") if whole else trimmed
 
 
-def _at(text: Text) -> Source:
+def _source_of(text: Text) -> Source:
     return Source(text.file, lambda: scan(text).lines)

@@ -22,7 +22,7 @@ from tether._foundation.problems import Complaints, Source
 from tether._foundation.words import counted
 from tether.errors import ModelError, Problem, QueryError
 from tether.model.finish import says_yes
-from tether.model.names import Names, Tracked, as_array, name_list, plain
+from tether.model.names import Names, Tracked, Unknown, as_array, name_list, plain
 
 ErrorKind = type[ModelError] | type[QueryError]
 
@@ -310,11 +310,11 @@ def member_indices(states: Names, what: str, value: Any, error: ErrorKind = Mode
     items = plain(value)
     if items and all(isinstance(item, bool) for item in items) and not _has_truth_values(states):
         return _of_column(states, what, np.array(items), error)
-    found, complaints = [], Complaints(Source(), error)
+    found, complaints, unknown = [], Complaints(Source(), error), Unknown()
     for item in items:
         s = states.find(item)
         if s < 0:
-            complaints.add(states.missing(item, "state", place=what))
+            complaints.add(unknown.problem(states, item, "state", place=what))
         found.append(s)
     complaints.raise_any()
     return np.unique(np.array(found, dtype=np.int32))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from itertools import repeat
 from typing import Any, NamedTuple, overload
@@ -21,6 +22,9 @@ from tether.errors import ModelError, Problem
 
 _LISTED = 12
 """How many names an error message lists; if there are more, it gives a summary."""
+
+_COMPARED = 20
+"""For how many unknown names of a batch of episodes, or of one list, it is said which name might be meant."""
 
 
 class Names(Sequence[Any], Displayed):
@@ -86,9 +90,10 @@ class Names(Sequence[Any], Displayed):
             return f"it has {counted(n, noun)}: " + name_list(self)
         return f"it has {n:,} {noun}s, {self[0]!r} … {self[n - 1]!r}"
 
-    def missing(self, name: Any, noun: str, **fields: Any) -> Problem:
+    def missing(self, name: Any, noun: str, *, is_compared: bool = True, **fields: Any) -> Problem:
         """That ``name`` is unknown, and which name might be meant; ``fields`` are further ones of `Problem`."""
-        about = {"value": name, noun: name, "fix": f"{self.known(noun)}{self.near(name)}"}
+        near = self.near(name) if is_compared else ""
+        about = {"value": name, noun: name, "fix": f"{self.known(noun)}{near}"}
         return Problem(f"the model has no {noun} {name!r}", **(about | fields))
 
     def near(self, name: Any) -> str:
@@ -106,6 +111,27 @@ class Names(Sequence[Any], Displayed):
             if close:
                 return f" (did you mean {close[0]!r}?)"
         return ""
+
+
+class Unknown:
+    """The problems of many unknown names. To compare a name with all others takes time: it is done once, and for few.
+
+    >>> unknown = Unknown()
+    >>> [unknown.problem(trusted_names(["sun"]), "rain", "state", time=t).time for t in (1, 2)]
+    [1, 2]
+    """
+
+    def __init__(self) -> None:
+        self._compared: dict[tuple[str, str], Problem] = {}
+
+    def problem(self, names: Names, name: Any, noun: str, **fields: Any) -> Problem:
+        """That ``name`` is not among the names; see `Names.missing`."""
+        key = noun, repr(name)
+        if key not in self._compared:
+            if len(self._compared) == _COMPARED:
+                return names.missing(name, noun, is_compared=False, **fields)
+            self._compared[key] = names.missing(name, noun)
+        return replace(self._compared[key], **fields)
 
 
 class _Counted(Names):

@@ -107,11 +107,11 @@ class _TrackedNames(Names):
         some = self.of.all_of(np.array([state])) if state >= 0 else np.empty(0, np.int64)
         return int(some[0]) if some.size == 1 else -1
 
-    def missing(self, name: Any, noun: str, **fields: Any) -> Problem:
+    def missing(self, name: Any, noun: str, *, is_compared: bool = True, **fields: Any) -> Problem:
         state = self.of.mdp.states.find(name)
         some = self.of.all_of(np.array([state])) if state >= 0 else np.empty(0, np.int64)
         if not some.size:
-            return self.of.mdp.states.missing(name, noun, **fields)
+            return self.of.mdp.states.missing(name, noun, is_compared=is_compared, **fields)
         ways = " or ".join(repr(tuple(self[int(i)])) for i in some[:6])
         about = {"value": name, noun: name, "fix": f"say what remains of the property: {ways}"}
         return Problem(f"{noun} {name!r} is met with more than one thing left to do", **(about | fields))

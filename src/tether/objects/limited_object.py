@@ -10,6 +10,7 @@ from tether.plan.limited import LimitedPlanRecord
 
 if TYPE_CHECKING:
     from tether.evaluation.certificate import Certificate
+    from tether.evaluation.plan_risk import Risk
     from tether.explanation.limited_explanation import LimitedExplanation
 
 
@@ -35,6 +36,37 @@ class LimitedPlan(LimitedPlanRecord, HistoryPlan):
         from tether.evaluation.certificate import certificate_of
 
         return certificate_of(self.cf, self, gamma=gamma, practice=practice)
+
+    @property
+    def about_episode(self) -> float:
+        """How much of the plan is about this episode; as of `Plan.about_episode`.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.grid_world()
+        >>> plan = tether.counterfactual(case.mdp, case.path).plan(m=6, budget=9)
+        >>> round(plan.about_episode, 4)
+        0.0036
+        """
+        from tether.evaluation.tailoring import about_limited
+
+        return about_limited(self)
+
+    @property
+    def risk(self) -> Risk | None:
+        """How likely a replay is to end worse, or better, than what happened; None if something follows the record.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.grid_world()
+        >>> tether.counterfactual(case.mdp, case.path).plan(m=6, budget=9).risk
+        <Risk: worse 0, better 1>
+        """
+        from tether.evaluation.plan_risk import risk_of_limited
+
+        return risk_of_limited(self)
 
     def explain(self, *, certificate: bool = True) -> LimitedExplanation:
         """The plan beside what happened, step by step and in sentences.

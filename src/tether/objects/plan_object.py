@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from tether._foundation.kinds_of_records import Shown, as_kind
 from tether._foundation.markup import facts, paragraphs, shown_here
-from tether._foundation.words import counted
+from tether._foundation.words import counted, number
 from tether._kernels.parallel import LARGE
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.errors import Problem, QueryError
@@ -396,9 +396,9 @@ class Plan(Shown, PlanRecord):
         >>> tether.counterfactual(case.mdp, case.path).plan(k=7, m=4).sample(100)
         <Trajectories: 100 of 7 steps, mean return -12.27>
         """
-        from tether.evaluation.trajectories import sample_plan
+        from tether.evaluation.trajectories import sample_chain
 
-        return sample_plan(self, n, rng)
+        return sample_chain(self.asked, self.chain, n, rng)
 
     def plot(self, what: Any = "replay", ax: Axes | None = None) -> Axes:
         """Draw the plan beside what happened; returns the axes.
@@ -468,9 +468,9 @@ class Plan(Shown, PlanRecord):
         rows = [
             ("k, m", f"{self.k}, {self.m}"),
             ("rule, influence", f"{self.rule}, {self.influence}"),
-            (value_name(self.objective), f"{self.value:.6g}"),
-            ("observed", f"{self.observed_value:.6g}"),
-            ("gain", f"{self.gain:.6g}"),
+            (value_name(self.objective), number(self.value)),
+            ("observed", number(self.observed_value)),
+            ("gain", number(self.gain)),
         ]
         counts = self.cf.mdp.counts
         if counts is not None:

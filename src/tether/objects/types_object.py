@@ -13,10 +13,11 @@ from tether.influence.one_step import GivenInfluence as Influence
 from tether.influence.rules import GivenRule as Rule
 from tether.objects.counterfactual_object import CounterfactualMDP
 from tether.objects.history_plan import HistoryPlan
-from tether.plan.typed_plan import TypedPlanRecord, TypedSweep, typed_sweep
+from tether.plan.typed_plan import TypedPlanRecord, TypedSweep, advisable_for, typed_sweep
 from tether.plan.typed_record import TypedRecord
 
 if TYPE_CHECKING:
+    from tether.evaluation.plan_risk import Risk
     from tether.evaluation.typed_certificate import TypedCertificate
     from tether.evaluation.typed_evaluation import TypedEvaluation
     from tether.explanation.typed_decisions import TypedDecisions
@@ -66,14 +67,28 @@ class TypedPlan(TypedPlanRecord, HistoryPlan):
 
         return evaluate_typed_plan(self)
 
-    def _picture(self) -> str:
-        from tether.figures.output import inline_svg
-        from tether.figures.types_figure import plot_types, types_in_words
+    @property
+    def risk(self) -> Risk:
+        """How likely a replay is to end worse, or better, than what happened: the mean over the types.
 
-        shares, size = self.cf.posterior_over_time, (7.0, 3.0)
-        caption = types_in_words(shares)
-        svg = inline_svg(plot_types(shares, size=size, title=False), f"types{id(self)}", caption)
-        return shown_here(caption, svg)
+        Where types earn different rewards, a replay is compared with what the episode earned as of its type.
+
+        Examples
+        --------
+        >>> import tether
+        >>> case = tether.cases.hidden_diabetes()
+        >>> tether.counterfactual(case.types, case.paths["unclear"]).plan(m=1).risk
+        <Risk: worse 0, better 1>
+        """
+        from tether.evaluation.typed_certificate import risk_of_typed
+
+        return risk_of_typed(self)
+
+    def _picture(self) -> str:
+        from tether.views.report.drawings import draw_types
+
+        picture = draw_types(self.cf.posterior_over_time, f"types{id(self)}")
+        return shown_here(picture.caption, picture.svg)
 
     def explain(self, *, certificate: bool = True) -> TypedExplanation:
         """The plan beside what happened, step by step and in sentences.
@@ -114,13 +129,16 @@ class TypedCounterfactual(TypedRecord, Displayed):
         objective: Property | None = None,
         minimise: bool = False,
         above: float = 0.0,
+        only: Any = None,
+        never: Any = None,
     ) -> TypedPlan:
         """The best plan for somebody who sees states, not the type, and may learn the type on the way.
 
         A pair is allowed if it is allowed within ``k`` for every type that is likelier than ``above`` after the
         episode; by default there is no tether. With one or two types, and with m = 1, the plan is the best; otherwise
-        ``plan.exact`` says so. The other arguments are those of `CounterfactualMDP.plan`; the rule `assured` counts the
-        steps of one type, and is refused.
+        ``plan.exact`` says so. The other arguments, ``only`` and ``never`` too, are those of `CounterfactualMDP.plan`;
+        the rule `assured` counts the steps of one type, and is refused. Of types learned with ``minimum=``, actions
+        that the log of such a type has too rarely are not advised.
 
         Examples
         --------
@@ -131,7 +149,7 @@ class TypedCounterfactual(TypedRecord, Displayed):
         >>> plan.action(case.paths["unclear"].states[:1]), plan.exact
         ('ventilation + vasopressors', True)
         """
-        return TypedPlan.of(self, k, m, rule, influence, objective, minimise, above)
+        return TypedPlan.of(self, k, m, rule, influence, objective, minimise, above, advisable_for(self, only, never))
 
     def sweep(
         self,
@@ -143,6 +161,8 @@ class TypedCounterfactual(TypedRecord, Displayed):
         objective: Property | None = None,
         minimise: bool = False,
         above: float = 0.0,
+        only: Any = None,
+        never: Any = None,
     ) -> TypedSweep:
         r"""The value of `plan` for every k = 1 … T + 1 and m = 0 … T, or for the given ones.
 
@@ -157,7 +177,8 @@ class TypedCounterfactual(TypedRecord, Displayed):
              8       -1       -1
         """
         about: Any = {"rule": rule, "influence": influence, "objective": objective}
-        return typed_sweep(self, ks, ms, {**about, "minimise": minimise, "above": above})
+        about |= {"minimise": minimise, "above": above, "advisable": advisable_for(self, only, never)}
+        return typed_sweep(self, ks, ms, about)
 
     def evaluate(
         self, policy: Any, *, influence: str | Influence = "support", objective: Property | None = None

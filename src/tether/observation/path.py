@@ -24,7 +24,7 @@ from tether._foundation.problems import Complaints, Source
 from tether._foundation.words import counted
 from tether.errors import PathError, Problem, QueryError
 from tether.model.model_record import ModelRecord
-from tether.model.names import is_missing, name_list, plain
+from tether.model.names import Unknown, is_missing, name_list, plain
 from tether.observation.ends import settled
 
 if TYPE_CHECKING:
@@ -216,8 +216,11 @@ def time_index(t: Any, last: int) -> int:
     return int(t)
 
 
-def observe(mdp: ModelRecord, path: Path) -> Observation:
-    """Find a path in a model; raise a `PathError` for each step that cannot have happened."""
+def observe(mdp: ModelRecord, path: Path, unknown: Unknown | None = None) -> Observation:
+    """Find a path in a model; raise a `PathError` for each step that cannot have happened.
+
+    ``unknown`` is shared by many paths, whose unknown names are often the same.
+    """
     if not isinstance(mdp, ModelRecord):
         raise QueryError(f"expected a tether.MDP, not {type(mdp).__name__}: tether.MDP.from_arrays(P, R), …")
     if not isinstance(path, Path):
@@ -228,18 +231,18 @@ def observe(mdp: ModelRecord, path: Path) -> Observation:
             "explore it further (horizon=), give rewards for more steps, or cut the path"
         )
     path = settled(mdp, path)
-    complaints = Complaints(Source(), PathError)
+    complaints, unknown = Complaints(Source(), PathError), unknown or Unknown()
     states = np.full(path.T + 1, -1, dtype=np.int64)
     actions = np.full(path.T, -1, dtype=np.int64)
     pairs = np.full(path.T, -1, dtype=np.int64)
     for t, state in enumerate(path.states):
         states[t] = mdp.states.find(state)
         if states[t] < 0:
-            complaints.add(mdp.states.missing(state, "state", time=t, place=f"t = {t}"))
+            complaints.add(unknown.problem(mdp.states, state, "state", time=t, place=f"t = {t}"))
     for t, action in enumerate(path.actions):
         actions[t] = mdp.actions.find(action)
         if actions[t] < 0:
-            complaints.add(mdp.actions.missing(action, "action", time=t, place=f"t = {t}"))
+            complaints.add(unknown.problem(mdp.actions, action, "action", time=t, place=f"t = {t}"))
         elif states[t] >= 0:
             pairs[t] = mdp.find_pair(int(states[t]), int(actions[t]))
             for problem in _impossible(mdp, path, t, int(pairs[t]), int(states[t + 1])):

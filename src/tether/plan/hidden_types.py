@@ -40,6 +40,7 @@ from tether.plan.best_values import final_rewards
 
 if TYPE_CHECKING:
     from tether._kernels.vectors import StepRows, Vectors
+    from tether.core.thresholds import Forbidden
     from tether.influence.kappa import Thresholds
 
 MOST = 48
@@ -169,6 +170,10 @@ class TypedValues:
     k : int
     every_m : bool
         Whether the vectors for fewer changes are wanted too, where ``m`` does not limit.
+    forbidden : function or None
+        Which pairs may not be advised at a time, where they are changes.
+    only_exact : bool
+        Whether to stop as soon as something is lost: there are no layers then.
     lost : float
         How much the value may be too small, because too many vectors were left out; infinite if that is not known.
     """
@@ -181,6 +186,8 @@ class TypedValues:
     thresholds: Sequence[Thresholds | None] = ()
     k: int = 0
     every_m: bool = False
+    forbidden: Forbidden | None = None
+    only_exact: bool = False
     lost: float = field(default=0.0, init=False)
     layers: list[Vectors] = field(default_factory=list, init=False)
     _changed: dict[int, Flags] = field(default_factory=dict, init=False)
@@ -207,6 +214,8 @@ class TypedValues:
             )  # fmt: skip
             self.lost += discount**t * cut
             made.append(found)
+            if self.only_exact and not self.exact:
+                return
         self.layers = made[::-1]
 
     @property
@@ -267,15 +276,18 @@ class TypedValues:
         for z, out in enumerate(absent):  # a type that cannot be there has no say
             reward[out, z] = 0.0
             probability[np.repeat(out, np.diff(self.rows.row_start)), z] = 0.0
+        if self.forbidden is not None:
+            others = np.flatnonzero(self.differs(t))
+            allowed[others] &= ~self.forbidden(t, others)
         if self.counts:
-            differs = self.changed(t)
+            differs = self.differs(t)
         start = self.rows.row_start
         return StepRows(
             form.pair_start.astype(np.int64), start, self.rows.next_state, probability, reward, allowed, differs
         )
 
-    def changed(self, t: int) -> Flags:
-        """Which pairs are changes at a step; where no type leaves a choice, and if changes do not count, none is."""
+    def differs(self, t: int) -> Flags:
+        """Which pairs are changes at a step; where no type leaves a choice none is."""
         if t not in self._changed:
             form, observed = self.models[0].form, int(self.seen.actions[t])
             free = np.ones(form.pair_start.size - 1, np.bool_)
@@ -284,13 +296,16 @@ class TypedValues:
             for graph in self.graphs:
                 if graph.ended is not None:
                     free |= graph.ended.mask
-            differs = (form.pair_action != observed) & ~free[all_pair_states(form.pair_start)]
-            self._changed[t] = differs & self.counts
+            self._changed[t] = (form.pair_action != observed) & ~free[all_pair_states(form.pair_start)]
         return self._changed[t]
 
+    def changed(self, t: int) -> Flags:
+        """Which pairs are counted as changes at a step: none, if m does not limit."""
+        return self.differs(t) & self.counts
+
     def changes(self, t: int, s: int, action: int) -> int:
-        """How many changes an action is: 1, or 0."""
-        return int(self.changed(t)[self.models[0].find_pair(s, action)])
+        """How many changes of those that count an action is: 1, or 0."""
+        return int(self.counts and self.differs(t)[self.models[0].find_pair(s, action)])
 
     def _cell(self, t: int, s: int, changes: int) -> slice:
         layer = self.layers[t]

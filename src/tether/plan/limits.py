@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tether._foundation.arrays import Ints
 from tether._foundation.checks import whole_number
 from tether._foundation.rounding import gain_of, rounding_of
 from tether._foundation.words import number
@@ -39,12 +40,8 @@ def enough_k(table: Sweep, m: int, share: float = SHARE) -> int | None:
     number = isinstance(share, int | float | np.integer | np.floating) and not isinstance(share, bool)
     if not number or not 0 < share <= 1:
         raise QueryError(f"share must be a number above 0 and at most 1, not {share!r}")
-    tied = table.ks <= table.cf.T
-    gained = table.gains[tied, _column(table, m)]
-    most = float(gained.max(initial=0.0))
-    if most <= table.rounding:
-        return None
-    return int(table.ks[tied][gained >= share * most - table.rounding].min())
+    gained = np.where(table.ks <= table.cf.T, table.gains[:, _column(table, m)], -np.inf)
+    return int(shortest(table.ks, gained, table.rounding, share)) or None
 
 
 def about_k(table: Sweep, m: int, about: float = ABOUT) -> int | None:
@@ -65,12 +62,15 @@ def about_k(table: Sweep, m: int, about: float = ABOUT) -> int | None:
     if table.about_episode is None:
         raise QueryError('how much of each plan is about the episode was not asked for: measures=["about_episode"]')
     column = _column(table, m)
-    gained = np.where(table.about_episode[:, column] >= about, table.gains[:, column], -np.inf)
-    gained[table.ks > table.cf.T] = -np.inf
-    most = float(gained.max(initial=0.0))
-    if most <= table.rounding:
-        return None
-    return int(table.ks[gained >= most - table.rounding].min())
+    fits = (table.about_episode[:, column] >= about) & (table.ks <= table.cf.T)
+    return int(shortest(table.ks, np.where(fits, table.gains[:, column], -np.inf), table.rounding)) or None
+
+
+def shortest(ks: Ints, gains: Any, rounding: Any, share: float = 1.0) -> Any:
+    """The least of ``ks`` with at least ``share`` of the largest gain, by the last axis; 0 where nothing is gained."""
+    most = np.max(gains, axis=-1, initial=0.0)
+    enough, large = gains >= np.expand_dims(share * most - rounding, -1), np.iinfo(np.int64).max
+    return np.where(most <= rounding, 0, np.min(np.where(enough, ks, large), axis=-1, initial=large))
 
 
 def _column(table: Sweep, m: int) -> int:

@@ -169,7 +169,8 @@ def number_of_steps(mdp: ModelRecord, steps: Any) -> int:
     """How many steps an episode has: ``steps``, or the horizon of the model."""
     if steps is None:
         if mdp.horizon is None:
-            raise QueryError("how many steps? This model has no horizon, so give a number: steps=10")
+            what = "how many steps? This model has no horizon"
+            raise QueryError(Problem(what, fix="give a number: steps=10", argument="steps"))
         return mdp.horizon
     T = whole_number("the number of steps", steps, 1)
     if mdp.horizon is not None and mdp.horizon < T:

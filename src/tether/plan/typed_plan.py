@@ -17,6 +17,8 @@ from tether._foundation.rounding import gain_of
 from tether._foundation.words import number
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.errors import QueryError
+from tether.influence.advisable import Advisable, make_advisable
+from tether.influence.kappa import not_to_advise
 from tether.influence.one_step import GivenInfluence as Influence
 from tether.influence.rules import GivenRule as Rule
 from tether.model.properties import Property, make_property
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from tether._kernels.vectors import StepRows
+    from tether.core.thresholds import Forbidden
 
 
 class Node(NamedTuple):
@@ -61,8 +64,12 @@ def typed_values(
     minimise: bool = False,
     above: float = 0.0,
     every_m: bool = False,
+    advisable: Advisable | None = None,
 ) -> TypedValues:
-    """The vectors of all plans with at most m changes, within k for every type that is likelier than ``above``."""
+    """The vectors of all plans with at most m changes, within k for every type that is likelier than ``above``.
+
+    ``advisable`` says which changes may be advised; those that are too rare in the log of such a type may not be.
+    """
     if rule == "assured":
         raise QueryError("rule 'assured' counts the steps of one type; for hidden types: 'definition', or another")
     if not 0.0 <= above < 1.0:
@@ -74,7 +81,22 @@ def typed_values(
             limits.append(limit if share > above else None)
     found = worlds(cf, objective, minimise)
     graphs, models = [one.graph for one in found], [one.mdp for one in found]
-    return TypedValues(models, graphs[0].observation, cf.shares, m, graphs, limits, k or 0, every_m)
+    forbidden = _not_to_advise(cf, above, advisable)
+    return TypedValues(models, graphs[0].observation, cf.shares, m, graphs, limits, k or 0, every_m, forbidden)
+
+
+def _not_to_advise(cf: TypedRecord, above: float, advisable: Advisable | None) -> Forbidden | None:
+    """Which pairs may not be advised: by ``advisable``, or seen too rarely in the log of a type."""
+    models = [cf.types.models[name] for name, share in cf.posterior.items() if share > above]
+    some = [one for mdp in models if (one := not_to_advise(mdp, advisable)) is not None]
+    if not some:
+        return None
+    return lambda t, pairs: np.logical_or.reduce([one(t, pairs) for one in some])
+
+
+def advisable_for(cf: TypedRecord, only: Any, never: Any) -> Advisable | None:
+    """Which changes may be advised, checked with the names that all types have."""
+    return make_advisable(next(iter(cf.types.models.values())), only, never)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,6 +113,8 @@ class TypedPlanRecord:
     exact : bool
     objective, minimise
         What was asked for.
+    advisable
+        Which changes may be advised; None if nothing was said about them.
 
     Examples
     --------
@@ -114,6 +138,7 @@ class TypedPlanRecord:
     minimise: bool
     vectors: TypedValues
     root: int
+    advisable: Advisable | None = None
 
     @classmethod
     def of(
@@ -126,12 +151,13 @@ class TypedPlanRecord:
         objective: Property | None,
         minimise: bool,
         above: float,
+        advisable: Advisable | None = None,
     ) -> Self:
         """The best plan; see `TypedCounterfactual.plan`."""
         T = cf.T
         limit = None if k is None or whole_number("k", k, 1) > T else k
         m = min(whole_number("m", m, 0), T)
-        found = typed_values(cf, limit, m, rule, influence, objective, minimise, above)
+        found = typed_values(cf, limit, m, rule, influence, objective, minimise, above, advisable=advisable)
         start, shares, sign = found.start, cf.shares, -1.0 if minimise else 1.0
         root = found.best(0, start, m, shares)
         value = float(shares @ found.vectors(0, start, m)[root])
@@ -140,8 +166,8 @@ class TypedPlanRecord:
         if not found.exact:
             seeing = _seeing(cf, found, k, m, rule, influence, objective, minimise)
             most = max(value, min(seeing, value + found.lost))
-        numbers = sign * value, sign * observed, sign * most
-        return cls(cf, T + 1 if limit is None else limit, m, *numbers, found.exact, objective, minimise, found, root)
+        numbers, k = (sign * value, sign * observed, sign * most), T + 1 if limit is None else limit
+        return cls(cf, k, m, *numbers, found.exact, objective, minimise, found, root, advisable)
 
     @property
     def gain(self) -> float:
@@ -355,6 +381,11 @@ class TypedSweep(Tabular, Displayed):
         if k not in self.ks or m not in self.ms:
             raise QueryError(f"the sweep does not have k = {k}, m = {m}")
         return float(self.values[self.ks.index(k), self.ms.index(m)])
+
+    @property
+    def gains(self) -> Floats:
+        """By how much each value is better than what was done."""
+        return gain_of(self.values, self.observed_value, self.minimise)
 
     def to_arrow(self) -> pyarrow.Table:
         """One row for each k and m: k, m, value, gain, exact."""

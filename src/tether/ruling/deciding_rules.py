@@ -15,7 +15,7 @@ from tether._foundation.arrays import Floats
 from tether._foundation.checks import whole_number
 from tether._foundation.rounding import rounding_of
 from tether.errors import Problem, QueryError
-from tether.logs.batches import open_log
+from tether.logs.batches import Log, open_log
 from tether.logs.fingerprint import digest_of_model, digest_of_values
 from tether.mdp import MDP
 from tether.model.properties import make_property
@@ -34,7 +34,6 @@ from tether.ruling.searching import Gain, Part
 
 if TYPE_CHECKING:
     from tether.auditing.running import Progress
-    from tether.logs.batches import Log
 
 _LEVEL = 0.9
 """The level of intervals."""

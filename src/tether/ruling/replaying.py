@@ -38,9 +38,11 @@ DRAWS = 400
 
 NUMBERS = (
     "touched", "steps", "gain", "helped", "helped_most", "harmed", "harmed_most", "helped_low", "helped_high",
-    "harmed_low", "harmed_high", "saved", "lost", "saved_low", "saved_high", "lost_low", "lost_high", "bad_touched",
+    "harmed_low", "harmed_high", "saved", "lost", "saved_low", "saved_high", "lost_low", "lost_high",
+    "saved_related_low", "saved_related_high", "lost_related_low", "lost_related_high", "bad_touched",
 )  # fmt: skip
-"""Sums over the episodes that a rule touches; ``…_low`` and ``…_high`` hold under every causal model.
+"""Sums over the episodes that a rule touches; ``…_low`` and ``…_high`` hold under every causal model in which luck is
+unrelated over time, ``…_related_low`` and ``…_related_high`` also if it may be related in any way.
 
 ``helped`` and ``helped_most`` are equal where returns are few enough to be exact."""
 
@@ -197,17 +199,17 @@ class RuleWork:
         return True
 
     def prepare(self, mdp: MDP) -> Callable[[], Answering]:
-        """See `tether.auditing.engine.Work`."""
+        """Prepare to answer batches; see `tether.auditing.engine.Work`."""
         del mdp
         return lambda: self.answer
 
     def unanswered(self, mdp: MDP, cohort: Cohort, why: str) -> BatchNumbers:
-        """See `tether.auditing.engine.Work`."""
+        """The answer to a batch that ends every process; see `tether.auditing.engine.Work`."""
         del mdp
         return self._empty([(one, why) for one in cohort.ids])
 
     def join(self, answers: list[BatchNumbers]) -> BatchNumbers:
-        """See `tether.auditing.engine.Work`."""
+        """Answers to parts of a batch as one; see `tether.auditing.engine.Work`."""
         return BatchNumbers.joined(answers)
 
     def _empty(self, wrong: list[tuple[Any, str]]) -> BatchNumbers:
@@ -275,6 +277,8 @@ def replay_episodes(
     if world.bad is not None:
         split = _named("saved", by_end.better, by_end.better_range) | _named("lost", by_end.worse, by_end.worse_range)
         columns |= {name: split[name] for name in split if not name.endswith("_most")}
+        for name, ends in (("saved", by_end.better_related), ("lost", by_end.worse_related)):
+            columns |= {f"{name}_related_low": ends[:, 0], f"{name}_related_high": ends[:, 1]}
         columns["bad_touched"] = world.bad[recorded.end[some]].astype(float)
     for name, column in columns.items():
         numbers[:, NUMBERS.index(name)] = column

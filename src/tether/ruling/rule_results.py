@@ -112,6 +112,8 @@ class EvaluatedRule(Displayed):
     saved, lost : float
         How many bad ends it averts, and causes.
     saved_low, saved_high, lost_low, lost_high : float
+    saved_related_low, saved_related_high, lost_related_low, lost_related_high : float
+        At least, and at most, if the luck of different steps may be related in any way.
     bad_before, bad_after : float
         The chance of a bad end in the plain model, without and with the rule. Their difference needs no causal model.
     saved_share, lost_share : tuple of float or None
@@ -171,6 +173,10 @@ class EvaluatedRule(Displayed):
     saved_high: float
     lost_low: float
     lost_high: float
+    saved_related_low: float
+    saved_related_high: float
+    lost_related_low: float
+    lost_related_high: float
     bad_before: float
     bad_after: float
     saved_share: tuple[float, float] | None
@@ -231,7 +237,7 @@ class EvaluatedRule(Displayed):
                 f"{self.bad_touched:,} of them ended in {self.bad_noun}: {_of_100(self.saved, self.bad_touched)} would "
                 f"not have. Of the other {others:,}, {_of_100(self.lost, others)} would have.",
                 f"Under {EVERY_MODEL}: {range_in_words(self.saved_low, self.saved_high)} averted, "
-                f"{range_in_words(self.lost_low, self.lost_high)} caused.",
+                f"{range_in_words(self.lost_low, self.lost_high)} caused.{self._if_related()}",
             ]
         if self.objective:  # then better and worse are the same as averted and caused
             return found
@@ -241,6 +247,15 @@ class EvaluatedRule(Displayed):
             better += f" ({range_in_words(self.helped_low, self.helped_high)} under {which})"
             worse += f" ({range_in_words(self.harmed_low, self.harmed_high)})"
         return [*found, f"Better than what happened: {better}. Worse: {worse}."]
+
+    def _if_related(self) -> str:
+        """How many are averted and caused if luck may be related over time; empty if that is the same."""
+        near = self.saved_low, self.saved_high, self.lost_low, self.lost_high
+        wide = self.saved_related_low, self.saved_related_high, self.lost_related_low, self.lost_related_high
+        saved, lost = (range_in_words(*ends) for ends in (wide[:2], wide[2:]))
+        if (saved, lost) == (range_in_words(*near[:2]), range_in_words(*near[2:])):
+            return ""
+        return f" If the luck of different steps may be related: {saved} averted, {lost} caused."
 
     def means(self) -> list[str]:
         """What changes on average: from the plain model, without a causal model."""
@@ -411,7 +426,7 @@ class RulesRecord(Tabular, Sequence[EvaluatedRule]):
         return found
 
     def nothing(self) -> list[str]:
-        """That a search chose no rule, and why; nothing if it chose one."""
+        """Sentences on why a search chose no rule; empty if it chose one."""
         if self.chosen or not self.searched:
             return []
         what = "is shown to be better than usual practice"

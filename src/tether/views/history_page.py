@@ -15,12 +15,11 @@ from tether.explanation.limited_explanation import explain_limited
 from tether.explanation.typed_decisions import typed_decisions
 from tether.explanation.typed_explanation import explain_typed
 from tether.explanation.verdicts import Nouns
-from tether.figures.output import inline_svg
-from tether.figures.types_figure import plot_types, types_in_words
 from tether.model.model_record import ModelRecord
 from tether.plan.limited import LimitedPlanRecord
 from tether.plan.typed_plan import TypedPlanRecord
-from tether.views.pages import date_of_page, drawing, write_page
+from tether.views.pages import date_of_page, write_page
+from tether.views.report.drawings import draw_types
 from tether.views.report.report_sections import cannot_know
 from tether.views.report.report_steps import MANY, Cell, Fold, StepRow, StepTable
 
@@ -70,22 +69,15 @@ def model_of(plan: TypedPlanRecord | LimitedPlanRecord) -> ModelRecord:
 def typed_contents(plan: TypedPlanRecord, certificate: bool, nouns: Nouns) -> dict[str, Any]:
     """What the page for hidden types shows: verdicts, the types over time, steps, single changes, what was asked."""
     cf = plan.cf
-    explanation, shares = explain_typed(plan, certificate), cf.posterior_over_time
-    caption = types_in_words(shares)
+    explanation = explain_typed(plan, certificate)
     prior = cf.types.prior(cf.path.states[0])
     last = list(cf.types.models)[-1]
     # the shares of two types add up to 1
     names = [last] if len(cf.types.models) == 2 else list(cf.types.models)
     of_types = {f"As known then: {name}": [percent(one.types[name]) for one in explanation.steps] for name in names}
     return {
-        **_said(explanation, nouns),
-        "types": {
-            "caption": caption,
-            **{
-                field: drawing(inline_svg(plot_types(shares, size=size, title=False), f"types-{field}", caption))
-                for field, size in (("svg", (7.0, 3.0)), ("narrow", (3.4, 2.6)))
-            },
-        },
+        **_verdicts_and_sentences(explanation, nouns),
+        "types": draw_types(cf.posterior_over_time, nouns=nouns),
         "unseen": cf.types.own_practice is None,
         "steps": _steps(explanation, of_types, nouns),
         "decisions": _decisions(plan, nouns),
@@ -107,7 +99,7 @@ def _limited(plan: LimitedPlanRecord, certificate: bool, nouns: Nouns) -> dict[s
     }
     limit = f"total distance {number(plan.budget or 0.0)}" if by_budget else f"chance {percent(plan.lost or 0.0)}"
     return {
-        **_said(explanation, nouns),
+        **_verdicts_and_sentences(explanation, nouns),
         "types": None,
         "decisions": None,
         "steps": _steps(explanation, of_limit, nouns),
@@ -115,7 +107,7 @@ def _limited(plan: LimitedPlanRecord, certificate: bool, nouns: Nouns) -> dict[s
     }
 
 
-def _said(explanation: HistoryExplanation, nouns: Nouns) -> dict[str, Any]:
+def _verdicts_and_sentences(explanation: HistoryExplanation, nouns: Nouns) -> dict[str, Any]:
     """What is said first, and all sentences by the three questions."""
     first = explanation.verdicts(shown, nouns)
     said = zip(first, explanation.parts(shown), strict=True)

@@ -75,8 +75,8 @@ def _screen(rules: RulesRecord, number: int, judged: EvaluatedRule) -> dict[str,
     which = f"these {number + 1} rules" if judged.on_top_of else "the rule"
     if judged.bad:
         bad = judged.bad_noun.capitalize()
-        cards.append((f"{bad} averted", whole(judged.saved), _range(judged.saved_low, judged.saved_high)))
-        cards.append((f"{bad} caused", whole(judged.lost), _range(judged.lost_low, judged.lost_high)))
+        cards.append((f"{bad} averted", whole(judged.saved), _ranges(judged, "saved")))
+        cards.append((f"{bad} caused", whole(judged.lost), _ranges(judged, "lost")))
         before, after = percents(judged.bad_before, judged.bad_after)
         headline = f"{before} end in {judged.bad_noun} as usual, {after} with {which}"
         bars = [_bar("as usual", before, judged.bad_before), _bar(f"with {which}", after, judged.bad_after)]
@@ -177,6 +177,16 @@ def _placebo(rules: RulesRecord) -> str:
         return ""
     what, shown = rules.placebo or "none", "show" if rules.placebo > 1 else "shows"
     return f"Placebo: of 19 logs with the actions permuted within each state, {what} {shown} as much as this log."
+
+
+def _ranges(judged: EvaluatedRule, name: str) -> str:
+    """The range of a number whatever the causal model is, and the one if luck may be related, if that is wider."""
+    near, wide = (tuple(getattr(judged, f"{name}_{end}") for end in ends) for ends in _ENDS)
+    more = "" if range_in_words(*near) == range_in_words(*wide) else f"; {range_in_words(*wide)} if it may be related"
+    return f"{_range(*near)}{more}"
+
+
+_ENDS = ("low", "high"), ("related_low", "related_high")
 
 
 def _range(low: float, high: float) -> str:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from tether._foundation.words import number
+from tether.evaluation.outcomes import UNDER_WAY
 from tether.explorer.offered import Listed
 from tether.explorer.panels import Asked
 from tether.explorer.view import View
 
-_PAGE = 50
+_PAGE = 25
 """Episodes per page."""
 
 _ORDERS = {"": "smallest return first", "most": "largest return first", "long": "longest first", "name": "by name"}
-_AUDITED = {"": "largest gain first", "least": "smallest return first", **dict(list(_ORDERS.items())[1:])}
+_AUDITED = {"": "costliest mistakes first", "least": "smallest return first", **dict(list(_ORDERS.items())[1:])}
 
 
 def episodes_part(asked: Asked) -> dict[str, Any]:
@@ -31,7 +32,7 @@ def episodes_part(asked: Asked) -> dict[str, Any]:
             {
                 "name": one.name,
                 "steps": "" if one.steps is None else one.steps,
-                "outcome": one.outcome,
+                "outcome": one.outcome or (UNDER_WAY if outcomes and one.steps is not None else ""),
                 "value": "" if one.value is None else number(one.value),
                 "about": one.about,
                 "is_here": one.key == here,

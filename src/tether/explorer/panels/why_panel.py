@@ -31,7 +31,7 @@ MEANINGS = {
 
 
 def why_part(asked: Asked) -> dict[str, Any]:
-    """One state at one time."""
+    """The contents of the part on one state at one time."""
     answer, view = asked.answer, asked.view
     cf, naming = answer.cf, answer.naming
     t = min(view.t, cf.T - 1)

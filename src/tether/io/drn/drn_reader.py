@@ -79,7 +79,7 @@ class Body:
     half_comments: list[tuple[int, str]] = field(default_factory=list)
 
     def read(self, at: int, text: str) -> None:
-        """Read a line."""
+        """Read a line of the section."""
         try:
             if text[:1].isdigit():
                 self._transition(at, text)

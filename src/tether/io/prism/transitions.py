@@ -136,14 +136,14 @@ def _by_line(chunk: str, line: int, shape: LineShape, codes: _Codes, complaints:
         if not text or text.startswith("#"):
             continue
         try:
-            kept.append((*_one(text.split(), shape, codes), at))
+            kept.append((*_read_line(text.split(), shape, codes), at))
         except ValueError as error:
             complaints.add(str(error) or f"expected '{shape}', found {quoted(text)}{_hint(text)}", line=at)
     columns = [[indices[i] for indices, *_ in kept] for i in range(len(shape.indices))]
     return _columns(columns, [row[1] for row in kept], [row[2] for row in kept], [row[3] for row in kept])
 
 
-def _one(row: list[str], shape: LineShape, codes: _Codes) -> tuple[list[int], float, int]:
+def _read_line(row: list[str], shape: LineShape, codes: _Codes) -> tuple[list[int], float, int]:
     n = len(shape.indices)
     if len(row) not in (n + 1, n + 2 if shape.labelled else n + 1):
         raise ValueError

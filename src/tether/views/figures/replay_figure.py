@@ -242,6 +242,8 @@ def _wrapped(text: str, room: float) -> list[str]:
     words, first = text.split(" "), ""
     while words and text_width(f"{first} {words[0]}".strip()) <= room:
         first = f"{first} {words.pop(0)}".strip()
+    if not first and len(words) > 1:  # a long first word: the others have a line of their own
+        first = _fitting(words.pop(0), room)
     lines = [line for line in (first, _fitting(" ".join(words), room)) if line]
     return lines if lines and len(lines[0]) > 1 else []
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tether._foundation.arrays import Floats
 from tether._foundation.markup import with_minus_signs
 from tether._foundation.words import cut, cut_apart
 from tether.conditioning.layers import reached_states
@@ -18,6 +19,7 @@ from tether.explanation.replay import Replay
 from tether.explanation.verdicts import Nouns
 from tether.figures.output import Mark
 from tether.figures.style import figure_of, single_line, styled, text_width
+from tether.figures.types_figure import types_in_words
 from tether.plan.plan_record import PlanRecord
 from tether.views import figures
 from tether.views.pages import drawing
@@ -94,6 +96,15 @@ def draw_review(review: Review, nouns: Nouns) -> Drawing:
     figures.plot_review(review, ax, title=False, letters=18)
     ax.set_yticks(ax.get_yticks(), [nouns(label.get_text()) for label in ax.get_yticklabels()])
     return _drawn(ax, "luck", with_minus_signs(review.headline()), nouns, shows=figures.review_in_text(review))
+
+
+def draw_types(shares: Mapping[str, Floats], name: str = "types", nouns: Nouns | None = None) -> Drawing:
+    """How likely each type was over time, once for a desk and once for a phone."""
+    caption, drawn = types_in_words(shares), []
+    for size, ident in (((7.0, 3.0), name), ((3.4, 2.6), f"{name}-narrow")):
+        ax = figures.plot_types(shares, size=size, title=False)
+        drawn.append(_drawn(ax, ident, "", nouns or Nouns(), shows=caption).svg)
+    return Drawing(caption, *drawn)
 
 
 def draw_influence(outlook: Evaluation, nouns: Nouns, who: str = "plan") -> Drawing:
