@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from figures import growth_figure
-from harness import Result, anew, peak_of, slope, time_for
+from harness import Anew, Result, peak_of, slope, time_for
 from models import local_model, local_path, random_model, random_path
 
 import tether
@@ -50,13 +50,11 @@ def _condition(mdp: tether.MDP, path: tether.Path) -> Job:
 
 
 def _plan(mdp: tether.MDP, path: tether.Path, m: int = M, k: int | None = None) -> Job:
-    cf = tether.counterfactual(mdp, path)
-    return lambda: anew(cf).plan(k=path.T + 1 if k is None else k, m=m)
+    return Anew(_condition(mdp, path), lambda cf: cf.plan(k=path.T + 1 if k is None else k, m=m))
 
 
 def _sweep(mdp: tether.MDP, path: tether.Path, ks: int) -> Job:
-    cf = tether.counterfactual(mdp, path)
-    return lambda: anew(cf).sweep(ks=range(1, ks + 1), ms=[M])
+    return Anew(_condition(mdp, path), lambda cf: cf.sweep(ks=range(1, ks + 1), ms=[M]))
 
 
 def _both(case: Callable[[int], tuple[tether.MDP, tether.Path]]) -> Mapping[str, Callable[[int], Job]]:

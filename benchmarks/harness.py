@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -44,9 +45,24 @@ class Result:
     memory: float | None = None
 
 
+@dataclass(frozen=True)
+class Anew:
+    """A question to something that keeps its answers: what is asked is made for each run, and that is not measured."""
+
+    make: Callable[[], Any]
+    ask: Callable[[Any], Any]
+
+    def __call__(self) -> Any:
+        return self.ask(self.make())
+
+    def made(self) -> Callable[[], Any]:
+        """The question to what is made now."""
+        return partial(self.ask, self.make())
+
+
 def seconds_of(job: Callable[[], Any]) -> float:
     """Seconds of one run."""
-    return timed(job)[0]
+    return timed(job.made() if isinstance(job, Anew) else job)[0]
 
 
 def timed(job: Callable[[], Made]) -> tuple[float, Made]:
@@ -66,16 +82,6 @@ def time_for(function: Callable[[], Any], seconds: float, least: int = 3, most: 
     """Median seconds of as many warm runs as fit into ``seconds``."""
     each = (seconds_of(function) + seconds_of(function)) / 2
     return median_time(function, max(least, min(most, int(seconds / max(each, 1e-6)))))
-
-
-def anew(cf: Any, rule: Any = "definition") -> Any:
-    """The tethered question asked anew: κ and sweeps of the run before are forgotten, conditioning is not."""
-    from tether.plan.tether_record import tether
-
-    question = tether(cf, rule, "support")
-    question._kept.thresholds.clear()
-    question._kept.sweeps.clear()
-    return question
 
 
 def slope(sizes: Sequence[float], times: Sequence[float]) -> float:
@@ -110,6 +116,7 @@ def peak_beyond(function: Callable[[], Any]) -> int:
     back to the system first, lest the second call find it again and seem to need none.
     """
     function()
+    function = function.made() if isinstance(function, Anew) else function
     gc.collect()
     with contextlib.suppress(AttributeError, OSError, TypeError):  # not the GNU C library
         ctypes.CDLL(None).malloc_trim(0)

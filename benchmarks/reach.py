@@ -10,10 +10,11 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness import Result, anew, anonymous_memory, in_fresh_process, peak_beyond, seconds_of, time_for, timed
+from harness import Anew, Result, anonymous_memory, in_fresh_process, peak_beyond, seconds_of, time_for, timed
 
 T, K, M = 20, 4, 3
 
@@ -90,12 +91,13 @@ def ask(n: int, place: str, seconds: str) -> dict[str, float]:
 
     opening, mdp = timed(lambda: tether.MDP.load(place))
     path = local_path(n, T)
-    cf = tether.counterfactual(mdp, path)
+    condition = partial(tether.counterfactual, mdp, path)
+    cf = condition()
     return {
         "open": opening,
         "total": time_for(_question(mdp, path), float(seconds), least=9),
-        "condition": time_for(lambda: tether.counterfactual(mdp, path), float(seconds), least=9),
-        "plan": time_for(lambda: anew(cf).plan(k=K, m=M), float(seconds), least=9),
+        "condition": time_for(condition, float(seconds), least=9),
+        "plan": time_for(Anew(condition, lambda cf: cf.plan(k=K, m=M)), float(seconds), least=9),
         "value": cf.plan(k=K, m=M).value,
         "reached": sum(int(cf.graph.states(t).size) for t in range(T + 1)),
         "anonymous": anonymous_memory(),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from harness import Result, anew, peak_of, time_for
+from harness import Anew, Result, peak_of, time_for
 
 import tether
 
@@ -23,11 +23,12 @@ def measure(quick: bool) -> list[Result]:
     for name in CASES:
         case, cf = _condition(name)
         k, m = PLAN[name]
-        conditioning = time_for(lambda case=case: tether.counterfactual(case.mdp, case.path), seconds)
-        one = time_for(lambda cf=cf, k=k, m=m: anew(cf).plan(k=k, m=m), seconds)
-        sweep = {rule: time_for(lambda cf=cf, rule=rule: anew(cf, rule).sweep(), seconds) for rule in RULES}
+        condition = partial(tether.counterfactual, case.mdp, case.path)
+        conditioning = time_for(condition, seconds)
+        one = time_for(Anew(condition, lambda cf, k=k, m=m: cf.plan(k=k, m=m)), seconds)
+        sweep = {rule: time_for(Anew(condition, lambda cf, rule=rule: cf.sweep(rule=rule)), seconds) for rule in RULES}
         full = sweep["definition"]
-        rows = time_for(lambda case=case: tether.counterfactual(case.mdp, case.path).to_arrays(), seconds)
+        rows = time_for(lambda condition=condition: condition().to_arrays(), seconds)
         size = f"{case.path.T + 1} k × {case.path.T + 1} m"
         results += [
             Result(f"{name}: conditioning", conditioning * 1e3, "ms", f"{case.path.T} steps"),

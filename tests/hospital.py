@@ -215,13 +215,12 @@ def audited(truth, log, episodes=128, draws=0, seed=0):
     asked = make_question(None, 1, "definition", "support", None, False, None, draws, seed, folds=2)
     prepared = PreparedQuestion.of(mdp, replace(asked, split=folded(mdp, cohorts, 2, seed)))
     fitted, part = CrossFit(prepared), cohorts[0].part(0, min(episodes, len(cohorts[0])))
-    T = int(np.diff(part.start).max())
     found, drawn = fitted.answer(part, until=0)
-    batches = fitted.batches(fitted.world.beyond(0, T), part)
+    batches = fitted.batches(fitted.world.beyond(0), part)
     plans = [one.planned(None, 1) for one in batches]
     rows = np.tile(true_rows(mdp, truth), (fitted.world.model.n_states // mdp.n_states, 1))
     world = World.of(prepared, rows, fitted.world.shares)  # after the record, usual practice goes on in truth too
-    truly = fitted.batches(world.beyond(0, T), part)
+    truly = fitted.batches(world.beyond(0), part)
     real = exchanged(truly, plans)
     # What an episode that is still under way is worth is not known: the model says it, and the truth says it.
     observed, really = (np.mean([one.observed for one in each], axis=0) for each in (found, [truly[0].planned(1, 0)]))

@@ -39,14 +39,11 @@ def _add(parts: Floats, n: int, x: float) -> int:
             x, y = y, x
         total = x + y
         lost = y - (total - x)
-        if lost != 0.0:
-            parts[kept] = lost
-            kept += 1
+        parts[kept] = lost  # without a branch around it, which would count references
+        kept += lost != 0.0
         x = total
-    if x != 0.0:
-        parts[kept] = x
-        kept += 1
-    return kept
+    parts[kept] = x
+    return kept + (x != 0.0)
 
 
 @kernel

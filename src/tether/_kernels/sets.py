@@ -280,7 +280,7 @@ def fill_row(
             i -= 1
 
 
-@kernel
+@piece
 def extreme_row(
     row: Nominal,
     value: Floats,
@@ -298,14 +298,15 @@ def extreme_row(
     ``value`` has that of its n outcomes from ``first`` on. *Elsewhere* is worth 0.
     """
     nothing = np.int64(0)
+    order, x, values, _, _, _ = scratch
     how = limit_row(row, n, pair, step, kind, limits, nothing, scratch)
     wide = width(how, n)
     for j in range(wide):
-        scratch.order[j] = j
-        scratch.value[j] = value[first + j] if j < n else 0.0
-    sort_by(scratch.value, scratch.order, nothing, wide)
-    fill_row(how, limits, nothing, wide, scratch.order, nothing, sign, step.chance, scratch)
-    return expectation(n, scratch.x, scratch.value)
+        order[j] = j
+        values[j] = value[first + j] if j < n else 0.0
+    sort_by(values, order, nothing, wide)
+    fill_row(how, limits, nothing, wide, order, nothing, sign, step.chance, scratch)
+    return expectation(n, x, values)
 
 
 @piece

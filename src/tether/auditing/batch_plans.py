@@ -30,6 +30,7 @@ from tether.plan.solution import solve as solve_plain
 from tether.plan.standard import LayerValues, Standard
 
 if TYPE_CHECKING:
+    from tether.core.backward import Problem, Solved
     from tether.core.follow import Decided
     from tether.core.rows import Rows
 
@@ -77,23 +78,20 @@ class Batch:
 
     def planned(self, k: int | None, m: int) -> Plans:
         """The best plans within k and m; without k within the tether that `Tethered.plan` takes for each episode."""
+        from tether.core.backward import solve
         from tether.core.changes_left import changes_left
 
         lengths, T = self.steps.lengths, self.steps.longest
         up_to, m = T + 1 if k is None else min(k, T + 1), min(m, T)
         kappa = self._thresholds(up_to, m)
         left = changes_left(self.world.model, self.steps, kappa.layers, m)
-        each = np.minimum(lengths + 1, up_to)
-        if k is None:
-            each = self._chosen(kappa, m, left)
-        # With one k per episode: a pair is allowed for k = 1 if its κ is at most the k of its episode.
-        allowed = [
-            np.where(of_pairs <= layer.by_pair(each), 1, 2).astype(np.int16)
-            for layer, of_pairs in zip(kappa.layers, kappa.of_pairs, strict=False)
-        ]
-        solved = self._solve(kappa.layers, allowed, np.array([1]), m, left, keep=True)
-        observed = solved.values[:, 0, 0]  # with no change: what was done, whatever k is
-        return Plans(self, kappa.layers, solved.choices, solved.values[:, 0, m], observed, each, m)
+        ks = np.arange(1 if k is None else up_to, up_to + 1)
+        problem = self._problem(kappa.layers, kappa.of_pairs, ks, m, left)
+        solved = solve(problem, keep=True)
+        which = self._chosen(problem, solved) if k is None else np.zeros(lengths.size, np.int64)
+        choices = [one.of_k(layer.episode(), which) for one, layer in zip(solved.choices, kappa.layers, strict=False)]
+        value, observed = solved.values[np.arange(which.size), which, m], solved.values[:, 0, 0]
+        return Plans(self, kappa.layers, choices, value, observed, np.minimum(lengths + 1, ks[which]), m)
 
     def _thresholds(self, up_to: int, m: int) -> Any:
         from tether.core.thresholds import thresholds
@@ -103,39 +101,27 @@ class Batch:
         of_model = world.model, self.steps, self.layers
         return thresholds(*of_model, rule, world.ended, up_to, forbidden=world.forbidden, m=m)
 
-    def _chosen(self, kappa: Any, m: int, left: list[Ints]) -> Ints:
-        """The tether of each episode: the largest gain of those whose plan is about it; else the shortest enough."""
+    def _chosen(self, problem: Problem, solved: Solved) -> Ints:
+        """The number of each episode's k: that of the largest gain whose plan is about it, else the shortest enough."""
         from tether.core.about import measure
-        from tether.core.backward import solve
 
-        world, lengths = self.world, self.steps.lengths
-        problem = self._problem(kappa.layers, kappa.of_pairs, np.arange(1, self.steps.longest + 2), m, left)
-        solved = solve(problem, keep=True)
+        lengths, rewards, m = self.steps.lengths, self.world.rewards, problem.m
         values, observed = solved.values[:, :, m], solved.values[:, 0, 0]
         if (values.max(axis=1) - observed <= rounding_of(observed)).all():
-            return np.ones(lengths.size, np.int64)
+            return np.zeros(lengths.size, np.int64)
 
         def strength_of(_t: int, part: Layer, _edits: Any) -> Floats:
             found: Floats = self.rows.strength[part.edits.row]
             return found
 
-        rewards = world.rewards
         measured = measure(problem, solved.choices, strength_of, rewards.at, rewards.by_entry, with_std=False)
         ks, rounding = np.arange(1, values.shape[1] + 1), rounding_of(observed)
         gains = np.where(ks <= lengths[:, None], values - observed[:, None], -np.inf)
         chosen = shortest(ks, np.where(measured.about[:, :, m] >= ABOUT, gains, -np.inf), rounding)
         found: Ints = np.where(chosen > 0, chosen, np.maximum(shortest(ks, gains, rounding, SHARE), 1))
-        return found
+        return found - 1
 
-    def _solve(
-        self, layers: list[Layer], kappa: list[Ints], ks: Ints, m: int, left: list[Ints] | None = None, *,
-        keep: bool = False,
-    ) -> Any:  # fmt: skip
-        from tether.core.backward import solve
-
-        return solve(self._problem(layers, kappa, ks, m, left), keep=keep)
-
-    def _problem(self, layers: list[Layer], kappa: list[Ints], ks: Ints, m: int, left: list[Ints] | None) -> Any:
+    def _problem(self, layers: list[Layer], kappa: list[Ints], ks: Ints, m: int, left: list[Ints] | None) -> Problem:
         from tether.core.backward import Problem
 
         world = self.world
@@ -215,6 +201,7 @@ class Batch:
 
         ``path`` is the episode, if the policy depends on what was done in it: then it is the only one of the batch.
         """
+        from tether.core.backward import solve
         from tether.core.follow import Occupied, by_episode_pairs, by_policy, expected_returns, follow
 
         steps, world, model = self.steps, self.world, self.world.model
@@ -223,7 +210,7 @@ class Batch:
         if not (isinstance(question.policy, str) and question.policy == "observed"):
             ends: ModelRecord = mdp
             if until == 0:  # the best up to the end of the record depends on what follows it
-                ends = replace(asked_model(mdp, question.objective)[0], final_reward=world.final)
+                ends = replace(asked_model(mdp, question.objective)[0], final_reward=world.final[0])
                 question = replace(question, objective=None)
             ask = _in_states(_decider(ends, question, until if until > 0 else steps.longest, path))
 
@@ -237,7 +224,7 @@ class Batch:
         first = Occupied(self.layers[0].nodes.first[:-1], np.zeros(n, np.int64), np.ones(n))
         through = follow(model, self.layers, first, 0, decide)
         kappa = [np.ones(layer.n_pairs, np.int16) for layer in self.layers[:-1]]
-        seen = self._solve(self.layers, kappa, np.array([1]), 0).values[:, 0, 0]
+        seen = solve(self._problem(self.layers, kappa, np.array([1]), 0, None)).values[:, 0, 0]
         value = expected_returns(model, self.layers, through, world.worth_of, world.final, world.discount)
         return Followed(world, steps, self.rows, self.layers, *through, value, seen, np.full(n, -1), 0, ask)
 
@@ -268,7 +255,7 @@ class Batch:
         node = self.layers[0].nodes.first[:-1]
         has_value = np.isfinite(at(0, self.layers[0], node, LayerValues.of))
         first = Occupied(node[has_value], np.zeros(n, np.int64)[has_value], np.ones(n)[has_value])
-        through, nothing = follow(model, self.layers, first, 0, decide), np.zeros(model.n_states)
+        through, nothing = follow(model, self.layers, first, 0, decide), np.zeros((1, model.n_states))
         value = expected_returns(model, self.layers, through, world.worth_of, nothing, world.discount)
         for t, (layer, here) in enumerate(zip(self.layers, through.occupied, strict=True)):
             over = layer.nodes.offsets[here.node] == layer.nodes.offsets[here.node + 1]

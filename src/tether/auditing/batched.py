@@ -86,13 +86,13 @@ class Engine:
     def _groups(self, episodes: Ints, steps: Ints, until: Ints, size: int) -> list[Ints]:
         """Episodes that are answered together.
 
-        A policy may depend on how many steps an episode has, or on all that was done in it; what its last states are
-        worth, on how many are left.
+        They have the same horizon. A policy may depend on all that was done in an episode; and where its horizon is the
+        end of the record, on how many steps there are.
         """
         if self._needs_record:
             return list(episodes[:, None])
         together = self._policy is None or self._policy.shares is not None
-        lengths = np.where(until > 0, steps, 0) if together else steps
+        lengths = np.where(until > 0, 0, 0 if together else steps)
         keys = np.stack((until[episodes], lengths[episodes]), axis=1)
         _, which = np.unique(keys, axis=0, return_inverse=True)
         groups = (episodes[which.reshape(-1) == i] for i in range(int(which.max(initial=-1)) + 1))
@@ -148,7 +148,7 @@ class Engine:
         if self._crossfit is not None:
             found, values = self._crossfit.answer(part, until)
             return found, None if values is None else np.quantile(values, tails(0.9), axis=0)
-        batch = replace(batch, world=batch.world.beyond(until, batch.steps.longest))
+        batch = replace(batch, world=batch.world.beyond(until))
         if question.policy is not None:
             path = path_of(asked.mdp, part.observation(0)) if self._needs_record else None
             return [batch.evaluated(asked, until, path)], None
@@ -281,10 +281,9 @@ class CrossFit:
         less than the mean of two halves would say.
         """
         question = self._asked.question
-        T = int(np.diff(part.start).max())
-        batches = self.batches(self.world.beyond(until, T), part)
+        batches = self.batches(self.world.beyond(until), part)
         plans = [one.planned(question.k, question.m) for one in batches]
-        return exchanged(batches, plans), self._in_draws(part, plans, until, T) if self._drawn else None
+        return exchanged(batches, plans), self._in_draws(part, plans, until) if self._drawn else None
 
     def asked_of(self, episode: Any) -> PreparedQuestion:
         """The question to the model of the other folds, for an episode that is answered alone."""
@@ -292,12 +291,12 @@ class CrossFit:
         plain = replace(self._asked.question, split=None)
         return self._asked.once(f"alone {model}", lambda: PreparedQuestion.of(self._models[model], plain))
 
-    def _in_draws(self, part: Cohort, plans: list[Plans], until: int, T: int) -> Floats:
+    def _in_draws(self, part: Cohort, plans: list[Plans], until: int) -> Floats:
         draws = self._asked.question.draws
         found = np.empty((draws, 2, len(part)))
         for i in range(draws):
             drawn = np.stack([one.draw(i).form.probability for one in self._drawn])
-            world = World.of(self._asked, drawn, self._shares).beyond(until, T)
+            world = World.of(self._asked, drawn, self._shares).beyond(until)
             worlds = exchanged(self.batches(world, part), plans)
             found[i] = self.world.sign * np.stack([one.value for one in worlds])
         return found.reshape(2 * draws, len(part))

@@ -16,7 +16,7 @@ from tether.auditing.answering import PreparedQuestion
 from tether.conditioning.gumbel_max import GumbelMax
 from tether.conditioning.horizon import Horizon
 from tether.conditioning.mechanism_editor import editor_of
-from tether.core.batch import Layer, Model, Steps
+from tether.core.batch import Layer, Model, Steps, at_time
 from tether.evaluation.disagreement import sides_of
 from tether.influence.kappa import not_to_advise
 from tether.influence.one_step import Support
@@ -57,7 +57,8 @@ class World:
     taken. ``member`` says which states each label has; the last two rows, which are a good end and which a bad one.
     ``chances`` says how an episode goes on after its record
     from each state: the chance to end in each label, and in each class of outcomes; None if nothing is asked about
-    after it. ``tables`` keeps this for each horizon (`tether.plan.afterwards.tables_after`).
+    after it. ``final`` and ``chances`` are by the time at which the record ends, one row if that does not matter.
+    ``tables`` keeps them for each horizon (`tether.plan.afterwards.tables_after`).
     """
 
     asked: PreparedQuestion
@@ -108,7 +109,7 @@ class World:
             ended,
             worth.rewards,
             ExpectedRewards(worth),
-            np.tile(sign * final, n),
+            np.tile(sign * final, n)[None],
             discount,
             sign,
             np.tile(member, n),
@@ -119,16 +120,15 @@ class World:
             shares,
         )
 
-    def beyond(self, until: int, T: int) -> World:
-        """The world of episodes of T steps that are asked about up to ``until`` (`tether.auditing.followed`)."""
+    def beyond(self, until: int) -> World:
+        """The world of episodes that are asked about up to ``until`` (`tether.auditing.followed`)."""
         if until < 0:
             return self
         with self.lock:
             if until not in self.tables:
                 self.tables[until] = self._after(until)
-            worth, chances = self.tables[until]
-        at = T if until else 0
-        return replace(self, final=self.sign * worth[at], chances=chances[at])
+            final, chances = self.tables[until]
+        return replace(self, final=final, chances=chances)
 
     def _after(self, until: int) -> tuple[Floats, Floats]:
         from tether.plan.afterwards import tables_after
@@ -138,7 +138,10 @@ class World:
         after = Horizon(until, acts) if until else Horizon(None, "usual")
         own = self.member[:, : mdp.n_states]
         finals = np.concatenate((own, codes == np.unique(codes)[:, None])).T.astype(np.float64)
-        return tables_after(mdp, after, question.objective, question.minimise, finals, self.probability, self.shares)
+        worth, chances = tables_after(
+            mdp, after, question.objective, question.minimise, finals, self.probability, self.shares
+        )
+        return self.sign * worth, chances
 
     def rewards_at(self, t: int) -> tuple[Floats, bool]:
         """The rewards of a time, by pair or by entry of the model, as `tether.core.follow` takes them."""
@@ -181,10 +184,10 @@ class Followed:
         return total
 
     def _ended(self) -> Any:
-        """For each time, the layer, the occupied nodes where paths end, and their probabilities."""
-        for layer, here in zip(self.layers, self.occupied, strict=True):
+        """Each time, the layer, the occupied nodes where paths end, and their probabilities."""
+        for t, (layer, here) in enumerate(zip(self.layers, self.occupied, strict=True)):
             over = layer.nodes.offsets[here.node] == layer.nodes.offsets[here.node + 1]
-            yield layer, here.node[over], here.mass[over]
+            yield t, layer, here.node[over], here.mass[over]
 
     def tell(self, asked: PreparedQuestion, some: Ints, table: AnswerTable, share: float = 1.0) -> None:
         """Write the answers of the episodes ``some`` of a cohort, or add a share of them to those that are there.
@@ -258,9 +261,9 @@ class Followed:
 
         world, final = self.world, []
         steps = links(world.model, self.layers, Through(self.visits, self.occupied), self.m, world.rewards_at)
-        for layer, here in zip(self.layers, self.occupied, strict=True):
+        for t, (layer, here) in enumerate(zip(self.layers, self.occupied, strict=True)):
             over = layer.nodes.offsets[here.node] == layer.nodes.offsets[here.node + 1]
-            final.append(np.where(over, world.final[layer.nodes.states[here.node]], 0.0))
+            final.append(np.where(over, at_time(world.final, t)[layer.nodes.states[here.node]], 0.0))
         owner = [layer.episode()[here.node] for layer, here in zip(self.layers, self.occupied, strict=True)]
         return Replays(owner, steps, final, world.discount, self.observed, rounding_of(self.observed))
 
@@ -287,8 +290,9 @@ class Followed:
         n_labels, codes = self.world.member.shape[0], asked.codes
         labels, offset = np.zeros((len(self.steps), n_labels)), int(codes.max(initial=0)) + 2
         keys, chances = [np.empty(0, np.int64)], [np.empty(0)]
-        classes, after = np.unique(codes), self.world.chances
-        for layer, node, mass in self._ended():
+        classes = np.unique(codes)
+        for t, layer, node, mass in self._ended():
+            after = None if self.world.chances is None else at_time(self.world.chances, t)
             states, owner = layer.nodes.states[node], np.searchsorted(layer.nodes.first, node, side="right") - 1
             of_labels = self.world.member[:, states] if after is None else after[states, :n_labels].T
             for number, members in enumerate(of_labels):

@@ -18,7 +18,7 @@ import numpy as np
 from tether._foundation.arrays import Flags, Floats, Ints, read_only
 from tether._kernels.jit import kernel
 from tether.core.backward import Choices, Problem
-from tether.core.batch import Edits, Layer, Model, Nodes
+from tether.core.batch import Edits, Layer, Model, Nodes, at_time
 from tether.core.follow import Decided
 from tether.core.plan import find_pair, is_absorbing
 from tether.core.slots import enter, slots_for, successor
@@ -111,7 +111,7 @@ def measure(
     T, B, K, M = len(layers) - 1, len(steps), int(problem.ks.size), problem.m
     path = np.zeros((B, K, M + 1, 3))
     after, width_after = np.zeros((layers[T].size, 1, 4)), _Columns(1, 1)
-    after[:, 0, _VALUE] = problem.final[layers[T].nodes.states]
+    after[:, 0, _VALUE] = at_time(problem.final, T)[layers[T].nodes.states]
     for t in range(T - 1, -1, -1):
         layer, chosen = layers[t], choices[t]
         width = _Columns(chosen.of_node.shape[1] // chosen.columns, chosen.columns)
@@ -124,7 +124,8 @@ def measure(
         observed = steps.item(steps.action, t)
         slots = slots_for(layers[t + 1].nodes, model.n_states)
         for nodes, numbers, part in layer.parts():
-            reward, strength, final = map(read_only, (reward_at(t), strength_of(t, part, numbers), problem.final))
+            of_part = reward_at(t), strength_of(t, part, numbers), at_time(problem.final, t)
+            reward, strength, final = map(read_only, of_part)
             worth = _Worth(reward, by_entry, strength, final, problem.discount)
             _measure_layer(
                 model, part.nodes, part.edits, layers[t + 1].nodes, slots, worth, chosen.of_node[nodes], chosen.on_path,
@@ -207,17 +208,20 @@ def _measure_layer(
                     entry = row_start[x]
                     for i in range(start, stop):
                         after_i = edit_next[i] if is_edited else next_state[i]
+                        j, p = successor(slots, base, after_i), edit_probability[i] if is_edited else probability[i]
+                        if turn == 0:
+                            moved += p * after[j, column, 0]
+                            steps += p * after[j, column, 1]
+                        if not with_std:
+                            continue
                         gain = 0.0 if by_entry else reward[x]
                         if by_entry:
                             while next_state[entry] != after_i:
                                 entry += 1
                             gain = reward[entry]
-                        j, p = successor(slots, base, after_i), edit_probability[i] if is_edited else probability[i]
                         gain += discount * after[j, column, 2]
                         if turn == 0:
                             value += p * gain
-                            moved += p * after[j, column, 0]
-                            steps += p * after[j, column, 1]
                             spread += p * after[j, column, 3]
                         else:
                             square += p * (gain - value) ** 2

@@ -10,7 +10,7 @@ import numpy as np
 
 from tether._foundation.arrays import Flags, Floats, Ints
 from tether._kernels.scratch import scratch_array
-from tether.core.batch import NO_EDITS, NO_RUNS, Layer, Model, Nodes, Reached, Steps
+from tether.core.batch import NO_EDITS, NO_RUNS, Layer, Model, Nodes, Reached, Steps, at_time
 from tether.core.plan import ROUNDING, Goal, Limits, Numbers, OnPath, plan_layer
 
 RewardsOf = Callable[[int, Layer, Any], tuple[Floats, Floats]]
@@ -40,7 +40,8 @@ class Problem:
     kappa : for each time, κ of the pairs of the layer; empty where all pairs are allowed
     ks : ascending; the k to solve for
     m : how many changes, at most the length of the longest episode
-    rewards, final, discount : what a step, and the end, are worth
+    rewards, final, discount : what a step, and the end, are worth; ``final`` by the time of the end, one row if that
+        does not matter
     ends : the time at which the path of each episode ends: T_b, or earlier where a property is decided on it
     with_runs : nodes have runs: then a larger k may allow more at any time
     price_at : what taking each pair of the model costs if that is a change, at a time, at least for the pairs of a
@@ -82,6 +83,13 @@ class Choices:
     on_path: Ints
     columns: int
 
+    def of_k(self, episode: Ints, which: Ints) -> Choices:
+        """What is chosen for one k of each episode, by number; ``episode`` is that of each node."""
+        n, width = self.of_node.shape
+        each = self.of_node.reshape(n, width // self.columns, self.columns)
+        of_node = each[np.arange(n), np.minimum(which[episode[:n]], each.shape[1] - 1)]
+        return Choices(of_node, np.take_along_axis(self.on_path, which[:, None], axis=1), self.columns)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solved:
@@ -97,7 +105,8 @@ def solve(problem: Problem, *, keep: bool = False, progress: Callable[[int, int]
     T, B, n_ks = len(layers) - 1, len(steps), int(problem.ks.size)
     index_of_k = np.searchsorted(problem.ks, np.arange(T + 3)).astype(np.int64)
     value, known = _path_ends(problem, n_ks)
-    number: Any = np.int8 if int(np.diff(model.pair_start).max(initial=0)) < 127 else np.int32
+    most = max(int(np.diff(layer.nodes.offsets).max(initial=0)) for layer in layers)
+    number: Any = np.int8 if most < 127 else np.int32
     choices: list[Choices] = []
     after, numbers_after = np.empty((0, 4)), Numbers(1, 1, 0)
     after_nodes = Layer(
@@ -109,7 +118,7 @@ def solve(problem: Problem, *, keep: bool = False, progress: Callable[[int, int]
         before: Floats = scratch_array((layer.size, numbers.width), np.float64, touched=layer.size)
         going = steps.at(t)
         going[t >= problem.ends] = -1
-        is_last = t == T
+        is_last, final = t == T, at_time(problem.final, t)
         chosen = np.full((B, n_ks), -1, np.int64)
         pair, outcome = (
             np.where(going >= 0, column[np.maximum(going, 0)], -1) for column in (steps.pair, steps.outcome)
@@ -118,13 +127,13 @@ def solve(problem: Problem, *, keep: bool = False, progress: Callable[[int, int]
         kept = layer.size if keep and not is_last and m else 0
         of_node = np.full((kept, numbers.n_ks * numbers.columns), -1, number)
         if m == 0:  # only the path counts; other nodes matter where a path ends
-            before[:] = problem.final[layer.nodes.states][:, None]
+            before[:] = final[layer.nodes.states][:, None]
         observed, kappa = steps.item(steps.action, t), _EVERY_PAIR if is_last else problem.kappa[t]
         certain = True
         for nodes, edits, part in layer.parts(_wanted(problem, layer, observed, numbers, path)):
             worth = _NO_REWARDS if is_last else problem.rewards(t, part, edits)
             price = _NO_PRICE if problem.price_at is None or is_last else problem.price_at(t, part)
-            goal = Goal(*worth, problem.final, problem.discount, observed, price, problem.rounding)
+            goal = Goal(*worth, final, problem.discount, observed, price, problem.rounding)
             offsets = layer.nodes.offsets
             pairs = slice(offsets[nodes.start], offsets[nodes.stop])
             least, free, left = (
@@ -186,7 +195,9 @@ def _path_ends(problem: Problem, n_ks: int) -> tuple[Floats, Ints]:
     last = np.where(ends > 0, steps.outcome[np.maximum(steps.start[:-1] + ends - 1, 0)], -1)
     known = (last >= 0).astype(np.int64)
     value = np.zeros((len(steps), n_ks))
-    value[last >= 0] = problem.final[last[last >= 0]][:, None]
+    some = np.flatnonzero(last >= 0)
+    time = np.minimum(ends[some], len(problem.final) - 1)
+    value[some] = problem.final[time, last[some]][:, None]
     return value, known
 
 

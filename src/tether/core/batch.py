@@ -32,6 +32,7 @@ __all__ = [
     "Replaced",
     "Steps",
     "StuckError",
+    "at_time",
     "starts",
 ]
 
@@ -42,6 +43,12 @@ GUMBEL_MAX, INDEPENDENT, MAXIMAL, COMONOTONE = range(4)
 
 class StuckError(Exception):
     """A policy has no action in a state that some causal model leads to."""
+
+
+def at_time(by_time: Floats, t: int) -> Floats:
+    """The row of a time; an array with one row has the same for every time."""
+    row: Floats = by_time[min(t, len(by_time) - 1)]
+    return row
 
 
 class Model(NamedTuple):

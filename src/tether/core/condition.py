@@ -8,6 +8,7 @@ import numpy as np
 
 from tether._foundation.arrays import Flags, Ints
 from tether._kernels.jit import kernel, piece
+from tether._kernels.scratch import scratch_array
 from tether.core.batch import NO_EDITS, NO_RUNS, Edits, Layer, Model, Nodes, Steps, starts
 from tether.core.rows import Rows, Touched
 
@@ -33,7 +34,7 @@ def condition(model: Model, steps: Steps, rows: Rows, ended: Flags | None = None
     T, stuck = steps.longest, []
     transition, of_each = rows.transitions(steps)
     touched = Touched.of(model, steps)
-    seen, layers = np.zeros(model.n_states, np.uint8), []
+    seen, layers = scratch_array(model.n_states, np.uint8), []
     first, state = np.arange(len(steps) + 1), steps.state[steps.start[:-1]].astype(np.int32)
     for t in range(T + 1):
         goes_on = steps.lengths > t

@@ -14,6 +14,7 @@ from tether._foundation.arrays import Floats, Ints, read_only
 from tether._kernels.coupling import CouplingScratch, comonotone_row, coupling_scratch_for, maximal_row
 from tether._kernels.jit import kernel
 from tether._kernels.order import sort_by
+from tether._kernels.scratch import scratch_array
 from tether.core.batch import COMONOTONE, GUMBEL_MAX, MAXIMAL, Model, Seen
 from tether.core.gumbel import gumbel_rows
 
@@ -34,7 +35,7 @@ def rows_given(
     next_state, probability = np.empty(size, np.int32), np.empty(size)
     seen, given = Seen(*map(read_only, seen)), (read_only(which), read_only(outcome), read_only(pairs))
     out: Any = (start, next_state, probability, strength)
-    weight = np.zeros(model.n_states)
+    weight = scratch_array(model.n_states, np.float64)
     if kind == GUMBEL_MAX:
         gumbel_rows(model, seen, *given, weight, *out)
     else:

@@ -41,7 +41,7 @@ _CLOSE = 1e-10
 
 
 class Worth(NamedTuple):
-    """What a step, and the end, are worth: rewards by time (one row if they do not depend on it), final rewards, γ.
+    """What a step, and the end, are worth: rewards and final rewards by time (one row if they do not depend on it), γ.
 
     Rewards are by pair, or by entry of the model. Larger is better.
     """
@@ -291,7 +291,9 @@ def _visit(
             nodes[2, i], nodes[3, i] = _options(model, taken, t, b, s, memory, action[start + t], T - t)
             for number in range(nodes[3, i]):
                 x = _pair(model, taken, s, nodes[2, i], number)
-                after = _onward(model, taken, t, b, s, memory, x, action[start + t], x_observed, T - t - 1)
+                after = 0
+                if memory > 0 or taken.n_runs > 1:  # else no change is left, and no run is remembered
+                    after = _onward(model, taken, t, b, s, memory, x, action[start + t], x_observed, T - t - 1)
                 if n + model.row_start[x + 1] - model.row_start[x] > nodes.shape[1]:
                     fits = False
                     break
@@ -311,43 +313,64 @@ def _visit(
     return True
 
 
-@kernel
-def _worst_of_pair(
-    model: Model, x: int, t: int, step: Observed, worth: Worth, value: Floats, base: int, kind: int, limits: RowLimits,
-    row: RowScratch, light: float, heavy: float, hidden: Hidden, gamma: float, ends: Floats,
-) -> float:  # fmt: skip
-    """The smallest expected value of a pair over the set; ``value`` is by place, from ``base`` on by state.
-
-    ``light`` and ``heavy`` are w_lo and w_hi of what was done at this step.
-    """
-    low, high = model.row_start[x], model.row_start[x + 1]
-    rewards = worth.reward[t if worth.reward.shape[0] > 1 else 0]
-    is_certain = x == step.pair and step.outcome >= 0
-    for e in range(low, high):
-        j = model.next_state[e]
-        gain = rewards[e] if worth.by_entry else rewards[x]
-        if not is_certain or j == step.outcome:
-            gain += worth.discount * value[base + j]
-        row.value[e - low] = gain
-    n = high - low
-    if gamma > 1.0:
-        kind = INTERVALS
-        own_light, own_heavy = _weights(hidden.share[x], gamma)
-        least, most = own_light / heavy, own_heavy / light
-        if x == step.pair:
-            least, most = 1.0, 1.0
-        for e in range(n):
-            ends[0, e], ends[1, e] = least * model.probability[low + e], most * model.probability[low + e]
-    nominal = Nominal(model.next_state, model.probability, low, ends[0], ends[1], 0, 0.0)
-    return extreme_row(nominal, row.value, 0, n, x, step, kind, 1.0, limits, row)
-
-
 @piece
 def _weights(share: float, gamma: float) -> tuple[float, float]:
     """How much more rarely, and more often, a hidden cause can be met among all than among those who took an action."""
     if share >= 1.0:
         return 1.0, 1.0
     return share + (1.0 - share) / gamma, share + (1.0 - share) * gamma
+
+
+@kernel
+def _worst_of_node(
+    model: Model, s: int, memory: int, first: int, count: int, t: int, action: int, left: int, b: int, taken: Taken,
+    step: Observed, worth: Worth, value: Floats, kind: int, limits: RowLimits, row: RowScratch, hidden: Hidden,
+    gamma: float, ends: Floats,
+) -> float:  # fmt: skip
+    """The smallest expected value of the options of a node over the set; ``value`` is that of the nodes after it.
+
+    ``left`` is how many steps are left after this one.
+    """
+    # Records are unpacked first: reading a field within a loop would count references there.
+    pair_start, _, row_start, next_state, probability = model
+    reward, by_entry, _, discount = worth
+    values, shares, outcome, observed = row.value, hidden.share, step.outcome, step.pair
+    n_states, at = pair_start.size - 1, t if reward.shape[0] > 1 else 0
+    remembers = memory > 0 or taken.n_runs > 1  # else no change is left, and no run is remembered
+    lower, upper = ends[0], ends[1]
+    light, heavy = 1.0, 1.0
+    if gamma > 1.0:
+        kind = INTERVALS
+        light, heavy = _weights(shares[observed], gamma)
+    worst = np.inf if first == _ALL else 0.0
+    for option in range(count):
+        x = _pair(model, taken, s, first, option)
+        base = 0
+        if remembers:
+            base = _onward(model, taken, t, b, s, memory, x, action, observed, left) * n_states
+        low, high = row_start[x], row_start[x + 1]
+        is_certain = x == observed and outcome >= 0
+        for e in range(low, high):
+            j = next_state[e]
+            gain = reward[at, e if by_entry else x]
+            if not is_certain or j == outcome:
+                gain += discount * value[base + j]
+            values[e - low] = gain
+        n = high - low
+        if gamma > 1.0:
+            own_light, own_heavy = _weights(shares[x], gamma)
+            least, most = own_light / heavy, own_heavy / light
+            if x == observed:
+                least, most = 1.0, 1.0
+            for e in range(n):
+                lower[e], upper[e] = least * probability[low + e], most * probability[low + e]
+        nominal = Nominal(next_state, probability, low, lower, upper, 0, 0.0)
+        here = extreme_row(nominal, values, 0, n, x, step, kind, 1.0, limits, row)
+        if first == _ALL:
+            worst = min(worst, here)
+        else:
+            worst += here if first < 0 else taken.share[first + option] * here
+    return worst
 
 
 @kernel
@@ -367,13 +390,11 @@ def _worst_of_batch(
         ):
             return at
         for number in range(kinds.size):
+            end = min(T, worth.final.shape[0] - 1)
             for i in range(begin[T], begin[T + 1]):
-                value[T % 2, nodes[1, i] * n_states + nodes[0, i]] = worth.final[nodes[0, i]]
+                value[T % 2, nodes[1, i] * n_states + nodes[0, i]] = worth.final[end, nodes[0, i]]
             for t in range(T - 1, -1, -1):
                 x = observed[start[b] + t]
-                light, heavy = 1.0, 1.0
-                if hidden.gamma[at] > 1.0:
-                    light, heavy = _weights(hidden.share[x], hidden.gamma[at])
                 low, high = model.row_start[x], model.row_start[x + 1]
                 chance = 1.0
                 for e in range(low, high):
@@ -384,18 +405,9 @@ def _worst_of_batch(
                 )
                 for i in range(begin[t], begin[t + 1]):
                     s, memory, first = nodes[0, i], nodes[1, i], nodes[2, i]
-                    worst = np.inf if first == _ALL else 0.0
-                    for option in range(nodes[3, i]):
-                        y = _pair(model, taken, s, first, option)
-                        after = _onward(model, taken, t, b, s, memory, y, action[start[b] + t], x, T - t - 1)
-                        here = _worst_of_pair(
-                            model, y, t, step, worth, value[(t + 1) % 2], after * n_states, kinds[number], limits, row,
-                            light, heavy, hidden, hidden.gamma[at], ends,
-                        )  # fmt: skip
-                        if first == _ALL:
-                            worst = min(worst, here)
-                        else:
-                            worst += here if first < 0 else taken.share[first + option] * here
-                    value[t % 2, memory * n_states + s] = worst
+                    value[t % 2, memory * n_states + s] = _worst_of_node(
+                        model, s, memory, first, nodes[3, i], t, action[start[b] + t], T - t - 1, b, taken, step, worth,
+                        value[(t + 1) % 2], kinds[number], limits, row, hidden, hidden.gamma[at], ends,
+                    )  # fmt: skip
             found[at, number] = value[0, nodes[1, 0] * n_states + nodes[0, 0]]
     return wanted.size

@@ -19,7 +19,7 @@ from tether._foundation.arrays import Flags, Floats, Ints, distinct, positions, 
 from tether._kernels.jit import kernel
 from tether._kernels.order import first_from
 from tether.core.backward import Choices
-from tether.core.batch import NO_EDITS, Edits, Layer, Model, Nodes, Replaced, starts
+from tether.core.batch import NO_EDITS, Edits, Layer, Model, Nodes, Replaced, at_time, starts
 from tether.core.chain import Chain, Decide, Link, Taken, Visits
 from tether.core.plan import find_pair, is_change
 
@@ -396,11 +396,14 @@ def expected_returns(
     model: Model, layers: list[Layer], through: Through,
     rewards: Callable[[int, Layer, Any], tuple[Floats, Floats]], final: Floats, discount: float,
 ) -> Floats:  # fmt: skip
-    """The expected return of each episode of a batch under what is taken there; paths end in nodes without pairs."""
+    """The expected return of each episode of a batch under what is taken there; paths end in nodes without pairs.
+
+    ``final`` is by the time of the end, one row if that does not matter.
+    """
     total = np.zeros(layers[0].nodes.first.size - 1)
     for t, (layer, here) in enumerate(zip(layers, through.occupied, strict=True)):
         over = layer.nodes.offsets[here.node] == layer.nodes.offsets[here.node + 1]
-        worth = here.mass[over] * final[layer.nodes.states[here.node[over]]]
+        worth = here.mass[over] * at_time(final, t)[layer.nodes.states[here.node[over]]]
         total += discount**t * by_episode(layer, here.node[over], worth)
         if t == len(through.taken):
             break

@@ -19,6 +19,7 @@ import numpy as np
 from tether._foundation.arrays import Floats, Ints, read_only, spans
 from tether._kernels.jit import kernel
 from tether._kernels.reach import any_marked
+from tether._kernels.scratch import scratch_array
 from tether.core.batch import GUMBEL_MAX, INDEPENDENT, Edits, Model, Nodes, Seen, Steps
 from tether.core.coupled import rows_given
 
@@ -34,7 +35,7 @@ def meeting_pairs(model: Model, observed: Ints, state: Ints) -> tuple[Ints, Ints
     """The pairs of each state that can lead where its observed pair could have led: how many, and the pairs."""
     count = np.empty(state.size, np.int64)
     out = np.empty(int(np.sum(model.pair_start[state + 1] - model.pair_start[state])), np.int64)
-    n = _meet(model, observed, state, np.zeros(model.n_states, np.uint8), count, out)
+    n = _meet(model, observed, state, scratch_array(model.n_states, np.uint8), count, out)
     return count, out[:n]
 
 
@@ -125,7 +126,14 @@ class ClosedForms:
 def distances(model: Model, seen: Seen, which: Ints, pairs: Ints) -> Floats:
     """½ Σ |p - P(·|pairs[i])|, with p the observed row ``which[i]``; items with the same one should be side by side."""
     out = np.empty(pairs.size)
-    _distances(model, Seen(*map(read_only, seen)), read_only(which), read_only(pairs), np.zeros(model.n_states), out)
+    _distances(
+        model,
+        Seen(*map(read_only, seen)),
+        read_only(which),
+        read_only(pairs),
+        scratch_array(model.n_states, np.float64),
+        out,
+    )
     return out
 
 

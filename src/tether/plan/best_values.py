@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
+from tether._kernels.scratch import scratch_array
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.conditioning.edited_rows import Rows
 from tether.core.batch import Layer, Nodes
@@ -170,7 +171,7 @@ def _problem(
         ks=ks,
         m=m,
         rewards=rewards,
-        final=final_rewards(mdp) if rewarded else np.zeros(mdp.n_states),
+        final=(final_rewards(mdp) if rewarded else scratch_array(mdp.n_states, np.float64))[None],
         discount=graph.mdp.discount,
         ends=np.full(graph.copies, graph.end),
         with_runs=thresholds.rule == "assured",
@@ -194,8 +195,8 @@ def _solve(problem: EngineProblem, keep: bool, progress: Progress | None) -> Eng
 
 def final_rewards(mdp: Any) -> Floats:
     """The final reward of every state; 0 if the model has none."""
-    final: Floats = np.zeros(mdp.n_states) if mdp.final_reward is None else mdp.final_reward
-    return final
+    nothing: Floats = scratch_array(mdp.n_states, np.float64)
+    return nothing if mdp.final_reward is None else mdp.final_reward
 
 
 def _with_path(thresholds: Thresholds, t: int, m: int, of_node: Ints, on_path: Ints) -> Ints:
