@@ -23,6 +23,7 @@ def ask_everything(case: tether.cases.Case) -> None:
     for assume in ("stability", "nothing"):
         guaranteed = tether.robust(case.mdp, case.path, assume=assume)
         guaranteed.range(guaranteed.plan(3, 1))
+        guaranteed.bounds(0, case.path.states[0], case.path.actions[0])
     tether.counterfactual(case.mdp, case.path, mechanism="comonotone").plan(3, 1)
     case.mdp.simulate("optimal", case.path.T, rng=1)
     tether.counterfactual(case.mdp, case.path, mechanism="maximal").plan(3, 1)

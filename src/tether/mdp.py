@@ -295,7 +295,8 @@ class MDP(Shown, ModelRecord):
         Parameters
         ----------
         policy : "optimal", "random", callable, mapping or array
-            Who acts; see `tether.plan.policy`. By default any available action, each equally likely.
+            Who acts; see `tether.plan.policy`. A plan acts as ``plan.on(mdp)``. By default any available action, each
+            equally likely.
         steps : int, optional
             As in `solve`.
         n : int, optional

@@ -70,7 +70,7 @@ def test_what_was_found_in_words():
         "In none of these 2 the plan is about its episode (10 % of it or more).",
     ]
     assert found(mdp, left, stayed) == [
-        f"In 1 of them (50 %) {bad}; in the other 1 every decision was the model's best.",
+        f"In 1 of them (50 %) {bad}; in the other one every decision was the model's best.",
         "Such mistakes cost 1.",
         "With hindsight, at most 1 change would have gained something in 1 of them (50 %): 1.",
         "No replay of the plan ends worse than what happened.",
@@ -93,7 +93,7 @@ def test_what_was_found_in_words():
     hidden = "No hidden reason for the actions can undo the gain, if what the model calls impossible is impossible."
     assert found(mdp, left, left, stayed, certify=True)[5:] == [
         f"In all of these 2 {certain}",
-        f"In half of these 2: {hidden.replace('No', 'no', 1)}",
+        f"In half of these 2, {hidden.replace('No', 'no', 1)}",
     ]
     assert found(mdp, left, certify=True)[5:] == [certain.replace("the", "The", 1), hidden]
     free = tether.MDP.from_table(["s", "s", "t"], ["a", "b", "a"], ["t", "s", "t"], [1.0] * 3)

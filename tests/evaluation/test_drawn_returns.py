@@ -206,6 +206,26 @@ def test_a_plan_on_its_own_model_is_the_plan(question):
     assert np.array_equal(drawn.states, plan.sample(5, rng=1).states)
 
 
+def test_a_plan_is_drawn_in_the_plain_model(grid):
+    """It remembers its changes, so draws have the distribution that is evaluated."""
+    mdp, plan = grid.mdp, grid.plan(k=12, m=3)
+    log = mdp.simulate(plan.on(mdp), 11, n=600, start=0, rng=1)
+    exact = mdp.evaluate(plan.on(mdp), 11, start=0)
+    for t in (1, 4, 11):
+        found = np.bincount([log[i].states[t] for i in log.ids], minlength=16) / 600
+        expected = dict(zip(*exact.distribution(t), strict=True))
+        assert max(abs(found[cell] - expected.get(cell, 0.0)) for cell in range(16)) < 0.08
+    for i in log.ids:
+        changed = 0
+        for t, state in enumerate(log[i].states[:-1]):
+            advised = plan.action(t, state, 3 - changed)
+            did = log[i].actions[t]
+            assert did == (grid.path.actions[t] if advised is None else advised)
+            changed = min(3, changed + (did != grid.path.actions[t]))
+    with pytest.raises(tether.QueryError, match="a plan is followed as it is: noise=0"):
+        mdp.simulate(plan.on(mdp), 11, start=0, noise=0.1)
+
+
 def test_a_plan_on_a_finer_model(grid):
     plan = grid.plan(k=12, m=3)
     mdp = grid.mdp

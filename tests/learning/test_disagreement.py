@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from pages import read
 
 import tether
 from tether.evaluation.disagreement import disagreement_of
@@ -156,3 +157,16 @@ def test_a_return_in_which_dying_costs_nothing_is_told():
     assert tether.learn(log(5.0)).learned.like_dead == ()
     assert tether.learn(log(0.0)[:2]).learned.like_dead == ()  # nobody is still under way
     assert alike.with_objective(final_reward={"sick": 0.5}).learned.like_dead == ()
+
+
+def test_shares_and_bars_are_of_the_episodes_that_ended(audited, tmp_path):
+    _, log, audit = audited
+    left = sum(path.states[-1] == "sick" for path in log)
+    some = audit.summary.gained.size
+    assert any(f"in {some:,} of the other {len(log) - left:,} (" in sentence for sentence in audit.sentences())
+    page = read(audit.report(tmp_path / "audit.html", reports=0, nouns=tether.records.Nouns("patient", "day")))
+    ended = f"How {len(log) - left:,} patients ended, and would have ended, without those that are still under way"
+    assert ended in " ".join(" ".join(page.parts.values()).split())
+    listed = next(one for one in page.tables if one[0][0] == "patient")
+    assert any("day 0: " in cell for row in listed[1:] for cell in row)
+    assert not any("step 0: " in cell for row in listed[1:] for cell in row)

@@ -463,3 +463,29 @@ def test_a_dataframe_is_learned_from_as_its_file_would_be(tmp_path):
     assert np.array_equal(one.row("a", "x")[1], other.row("a", "x")[1])
     with pytest.raises(tether.QueryError, match="skip_broken is about files"):
         tether.learn(frame, columns=columns, skip_broken=True)
+
+
+def test_where_records_stop_is_no_outcome_of_a_log_that_names_its_outcomes():
+    """Neither a last state in which nobody acted, nor one that a single step led back to."""
+    paths = [tether.Path(["sick", "x"], ["wait"], outcome=outcome) for outcome in ("died", "home") for _ in range(4)]
+    cut = [tether.Path(["sick", "last"], ["wait"]), tether.Path(["sick", "stays", "stays"], ["wait", "wait"])]
+    mdp = tether.learn(paths + cut)
+    assert set(mdp.labels) == {"died", "home"}
+    assert mdp.learned.ended == (("died", 4), ("home", 4))
+    assert mdp.learned.unfinished == 2
+    assert set(mdp.learned.cut) == {"last", "stays"}
+    assert any(
+        one.startswith("What follows 2 states is not known, and counts 0, because records stop there")
+        for one in mdp.learned.sentences()
+    )
+    audit = tether.audit(mdp, paths + cut, certify=False, folds=0)
+    assert {row["observed"] for row in audit.outcomes.to_pylist()} == {"died", "home", "still under way"}
+    assert audit.summary.unfinished == 2
+    assert tether.counterfactual(mdp, cut[0]).is_under_way
+    # Without outcomes in the log, such a state is the only end that there is.
+    assert set(tether.learn(cut).labels) == {"last"}
+
+
+def test_states_of_several_columns_are_listed_with_semicolons():
+    paths = [tether.Path([("a", 1), ("b", n)], ["go"]) for n in range(3)]
+    assert "('b', 0); ('b', 1); ('b', 2)." in str(tether.learn(paths).learned)

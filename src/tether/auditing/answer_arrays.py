@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tether._foundation.arrays import Floats, Ints
-from tether.evaluation.outcomes import absorbing
+from tether.evaluation.outcomes import is_end
 from tether.mdp import MDP
 from tether.model.model_record import ModelRecord
 
@@ -198,7 +198,7 @@ def sets_apart(mdp: ModelRecord) -> bool:
     What they would gain is a guess about an end that nobody saw. In a model that was given, the length of the record is
     part of the question.
     """
-    return mdp.counts is not None and bool(np.any(mdp.form.terminal != mdp.counts.end))
+    return mdp.counts is not None and bool(np.setdiff1d(mdp.form.terminal, [*mdp.cut, mdp.counts.end]).size)
 
 
 def outcome_codes(mdp: MDP) -> Ints:
@@ -209,7 +209,7 @@ def outcome_codes(mdp: MDP) -> Ints:
     for number, members in reversed(list(enumerate(mdp.label_sets.ends.values()))):
         codes[members] = number
     others = np.flatnonzero(codes == NONE)
-    own = others[absorbing(mdp, others)]
+    own = others[is_end(mdp, others)]
     codes[own] = len(mdp.label_sets.ends) + own
     return codes
 

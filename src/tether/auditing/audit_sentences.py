@@ -35,21 +35,20 @@ class Said(NamedTuple):
     chance : what the same audit finds by chance; of a model learned from the log
     warning : that return and outcome disagree
     lead : how episodes ended, and how many mistakes could be known; or why there is no more to say
-    unfinished : that episodes without an end are told apart
-    notes : what hindsight gains, how sure that is, which episodes were not answered
+    notes : what mistakes cost, that episodes without an end are told apart, what hindsight gains, how sure that is,
+        which episodes were not answered
     """
 
     chance: list[str]
     warning: list[str]
     lead: list[str]
-    unfinished: list[str]
     notes: list[str]
 
 
 def audit_sentences(audit: AuditRecord) -> list[str]:
     """What is chance; how episodes ended; mistakes; what hindsight gains; how sure that is; which were not answered."""
     said = audit_in_parts(audit)
-    return [*said.chance, *said.lead, *said.warning, *said.unfinished, *said.notes]
+    return [*said.chance, *said.lead, *said.warning, *said.notes]
 
 
 def audit_in_parts(audit: AuditRecord) -> Said:
@@ -58,17 +57,17 @@ def audit_in_parts(audit: AuditRecord) -> Said:
     wrong = summary.episodes - summary.answered
     broken = [f"{counted(wrong, 'episode')} could not be answered: {_reasons(audit, wrong)}."] if wrong else []
     if not summary.answered:
-        return Said([], [], ["No episode was answered."], [], broken)
+        return Said([], [], ["No episode was answered."], broken)
     placebo = audit.placebo
     first = [] if placebo is None else placebo.sentences()
     if placebo is not None and placebo.shows_nothing:
-        return Said(first, [], [_how_they_ended(audit)], [], [*_consistent(audit), *broken])
+        return Said(first, [], [_how_they_ended(audit)], [*_consistent(audit), *broken])
     bad = summary.mistaken
     lead = [
         _how_they_ended(audit), mistakes_in_words(bad.size, summary.answered, audit.mdp.counts is not None)
     ]  # fmt: skip
-    notes = [*cost_in_words(bad), *_gains(audit), *_certain(audit), *_valued(audit), *_consistent(audit), *broken]
-    return Said(first, _worse_ends(audit), lead, _unfinished(audit), notes)
+    gains = [*_unfinished(audit), *_gains(audit), *_certain(audit), *_valued(audit)]
+    return Said(first, _worse_ends(audit), lead, [*cost_in_words(bad), *gains, *_consistent(audit), *broken])
 
 
 def _consistent(audit: AuditRecord) -> list[str]:
@@ -124,7 +123,8 @@ def mistakes_in_words(bad: int, answered: int, learned: bool) -> str:
     what = "a decision was a mistake that could be known at the time"
     if bad == answered:
         return f"{'In it' if answered == 1 else 'In all of them'} {what}."
-    rest = f"in the other {answered - bad:,} {others}"
+    left = answered - bad
+    rest = f"in the other {'one' if left == 1 else f'{left:,}'} {others}"
     return f"In {bad:,} of them ({percent(bad / answered)}) {what}; {rest}."
 
 
@@ -143,21 +143,18 @@ def _gains(audit: AuditRecord) -> list[str]:
     if not answered:
         return []
     if question["policy"] is not None:
-        gain = many_in_words(
-            gained.size, answered, "would have gained something", gained.mean() if gained.size else 0.0
-        )
-        loss = many_in_words(
-            summary.lost.size, answered, "lost something", -summary.lost.mean() if summary.lost.size else 0.0
-        )
+        apart, mean, lost = summary.unfinished > 0, gained.mean() if gained.size else 0.0, summary.lost
+        gain = many_in_words(gained.size, answered, "would have gained something", mean, apart)
+        loss = many_in_words(lost.size, answered, "lost something", -lost.mean() if lost.size else 0.0, apart)
         return [f"The policy {gain}, and {loss}."]
     if gained.size == 0:
-        sentence = (
-            f"Hindsight would have gained nothing within these limits{'' if answered == 1 else ' in any of them'}."
-        )
+        whom = "" if answered == 1 else " in any of the others" if summary.unfinished else " in any of them"
+        sentence = f"Hindsight would have gained nothing within these limits{whom}."
         no_reward = question["objective"] is None and is_unrewarded(audit.mdp)
         return [sentence, UNREWARDED] if no_reward else [sentence]
     limit = counted(question["m"], "change")
-    gain = many_in_words(gained.size, answered, "would have gained something", float(gained.mean()))
+    mean, apart = float(gained.mean()), summary.unfinished > 0
+    gain = many_in_words(gained.size, answered, "would have gained something", mean, apart)
     sentences = [f"With hindsight, at most {limit} {gain}.", *_worse(audit)]
     if summary.hindsight_only:
         which = "This" if gained.size == 1 else f"{summary.hindsight_only:,} of these {gained.size:,}"
@@ -199,14 +196,13 @@ def _about(audit: AuditRecord) -> str:
     return f"In {many} of these {of:,} the plan is about its episode ({percent(ABOUT)} of it or more)."
 
 
-def many_in_words(some: int, of: int, what: str, mean: float) -> str:
-    """``would have gained something in 12 of 40 episodes, 3.1 on average``."""
+def many_in_words(some: int, of: int, what: str, mean: float, apart: bool = False) -> str:
+    """``would have gained something in 12 of them (30 %): 3.1 on average``; ``apart``: some others are not counted."""
+    them, whom = ("the others", f"the other {of:,}") if apart else ("them", "them")
     if some == 0:
-        return (
-            f"{what.replace('something', 'nothing')} in any of them" if of > 1 else what.replace("something", "nothing")
-        )
+        return what.replace("something", "nothing") + (f" in any of {them}" if of > 1 else "")
     amount = f"{three_digits(float(mean))}{'' if some == 1 else ' on average'}"
-    where = "" if of == 1 else " in all of them" if some == of else f" in {some:,} of them ({percent(some / of)})"
+    where = "" if of == 1 else f" in all of {them}" if some == of else f" in {some:,} of {whom} ({percent(some / of)})"
     return f"{what}{where}: {amount}"
 
 
@@ -250,7 +246,7 @@ def survived_in_words(strengths: Floats, gamma: float | None, assumed: bool) -> 
         times = f"hidden reasons that changed the odds of an action up to {three_digits(gamma)} times"
         return [f"In {left:,} of these {holds:,} it survives {times}{IF_EQUAL if assumed else ''}."]
     said = hidden_causes_in_words(float(np.sort(strengths)[(holds - 1) // 2]), assumed)
-    return [said] if holds == 1 else [f"In half of these {holds:,}: {said[0].lower()}{said[1:]}"]
+    return [said] if holds == 1 else [f"In half of these {holds:,}, {said[0].lower()}{said[1:]}"]
 
 
 def _valued(audit: AuditRecord) -> list[str]:

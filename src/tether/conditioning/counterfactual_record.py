@@ -145,7 +145,7 @@ class CounterfactualRecord:
         True
         """
         last = self.observation.states[-1:]
-        return bool(last[0] < 0 or not absorbing(self.mdp.form, last)[0])
+        return bool(last[0] < 0 or last[0] in self.mdp.cut or not absorbing(self.mdp.form, last)[0])
 
     @property
     def observation(self) -> Observation:

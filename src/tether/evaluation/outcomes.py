@@ -1,7 +1,8 @@
 """How an episode ends: which states count as outcomes, and how likely each outcome is.
 
 A state is an outcome if it has a label ("died") other than ``init``, or if no action leads out of it. The class of a
-labelled state is all states with that label. An absorbing state without a label is a class of its own.
+labelled state is all states with that label. An absorbing state without a label is a class of its own. A learned model
+whose log names the outcomes of its episodes has no others.
 """
 
 from __future__ import annotations
@@ -38,6 +39,11 @@ def absorbing(mdp: ModelRecord, states: Ints) -> Any:
     return stuck | nothing_to_change(form, states, _NO_ACTION)
 
 
+def is_end(mdp: ModelRecord, states: Ints) -> Any:
+    """Which of ``states`` are absorbing, and not only because the records of a log were cut off there."""
+    return absorbing(mdp, states) & ~np.isin(states, mdp.cut)
+
+
 def outcome_of(mdp: ModelRecord, state: int) -> Outcome | None:
     """The class of a state, by index: its first label, or the state itself if it is absorbing; None for other states.
 
@@ -53,7 +59,7 @@ def outcome_of(mdp: ModelRecord, state: int) -> Outcome | None:
         if np.isin(state, members):
             return Outcome(name, members)
     here = np.array([state])
-    return Outcome(name_text(mdp.states[state]), here) if absorbing(mdp, here)[0] else None
+    return Outcome(name_text(mdp.states[state]), here) if is_end(mdp, here)[0] else None
 
 
 def outcome_probabilities(mdp: ModelRecord, states: Ints, probability: Floats) -> dict[str, float]:
@@ -93,7 +99,7 @@ def outcome_chances(mdp: ModelRecord, states: Ints, probability: Floats) -> dict
         labelled |= has
         found[name] = np.minimum(1.0, probability[:, has].sum(axis=1))
     own = np.flatnonzero(~labelled & np.any(probability > 0, axis=0))
-    for i in own[absorbing(mdp, states[own])]:
+    for i in own[is_end(mdp, states[own])]:
         name = name_text(mdp.states[int(states[i])])
         found[name] = found.get(name, 0.0) + probability[:, i]
     return found
@@ -119,7 +125,7 @@ def outcome_classes(mdp: ModelRecord, states: Ints) -> tuple[list[str], Ints]:
         for i in np.flatnonzero(np.isin(states, members)):
             names[i] = f"{names[i]}, {name}" if names[i] else name
     unlabelled = np.array([i for i, name in enumerate(names) if not name], dtype=np.int64)
-    for i in unlabelled[absorbing(mdp, states[unlabelled])]:
+    for i in unlabelled[is_end(mdp, states[unlabelled])]:
         names[i] = name_text(mdp.states[int(states[i])])
     found = {name: i for i, name in enumerate(dict.fromkeys([*names, ""]))}
     return list(found), np.array([found[name] for name in names], dtype=np.int64)

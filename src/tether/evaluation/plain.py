@@ -14,7 +14,8 @@ from tether._foundation.arrays import Ints, places_among
 from tether._foundation.checks import random_generator
 from tether.conditioning.counterfactual_record import CounterfactualRecord
 from tether.conditioning.layers import Graph, nominal_rollout
-from tether.core.chain import Taken, Visits
+from tether.core.chain import Decide, Taken, Visits
+from tether.errors import QueryError
 from tether.evaluation.evaluate import Evaluation, evaluate_chain, evaluate_decider, visit
 from tether.influence.one_step import Support
 from tether.model.model_record import ModelRecord
@@ -80,12 +81,18 @@ def evaluate_nominal(
     memory = memory_of(mdp)
     if memory is not None:
         first = int(memory.onward(np.array([memory.automaton.first]), np.array([first]))[0])
-    if isinstance(policy, LiftedPlan):
-        start_node, decide = policy.first(first), policy.decide(mdp)
-    else:
-        start_node, decide = visit(first), decider(mdp, make_policy(mdp, policy, T, objective=wanted))
+    start_node, decide = _followed(mdp, policy, first, T, wanted)
     chain = build_chain(world, lambda _t: None, start_node, decide, T, ended)
     return evaluate_chain(world, chain, None, ())
+
+
+def _followed(
+    mdp: ModelRecord, policy: Any, first: int, T: int, wanted: Property | None = None, noise: float = 0.0
+) -> tuple[Visits, Decide]:
+    """The node in which a policy, or a plan of another model, starts; and what it does."""
+    if isinstance(policy, LiftedPlan):
+        return policy.first(first), policy.decide(mdp)
+    return visit(first), decider(mdp, noisy(mdp, make_policy(mdp, policy, T, objective=wanted), noise))
 
 
 def simulate(
@@ -93,14 +100,17 @@ def simulate(
 ) -> Path:
     """Draw one episode from the plain model; see `MDP.simulate`."""
     T = number_of_steps(mdp, steps)
-    generator = random_generator(rng)
-    decide = noisy(mdp, make_policy(mdp, policy, T), noise)
-    states, actions = [initial_state(mdp, start)], []
+    generator, first = random_generator(rng), initial_state(mdp, start)
+    if isinstance(policy, LiftedPlan) and noise:
+        raise QueryError("noise= is for policies that look at the state alone; a plan is followed as it is: noise=0")
+    visits, decide = _followed(mdp, policy, first, T, noise=noise)
+    states, actions = [first], []
     for t in range(T):
-        answers = decide(t, states[-1])
-        pair = answers[generator.choice(len(answers), p=[chance for _, chance in answers])][0]
-        entries = mdp.entries(pair)
+        taken = decide(t, visits)
+        i = int(generator.choice(taken.pairs.size, p=taken.probability))
+        entries = mdp.entries(int(taken.pairs[i]))
         chance = mdp.form.probability[entries]
         states.append(int(generator.choice(mdp.form.next_state[entries], p=chance / chance.sum())))
-        actions.append(int(mdp.form.pair_action[pair]))
+        actions.append(int(mdp.form.pair_action[taken.pairs[i]]))
+        visits = Visits(np.array(states[-1:]), taken.changes[[i]], taken.runs[[i]])
     return Path([mdp.states[s] for s in states], [mdp.actions[a] for a in actions])

@@ -12,7 +12,7 @@ import numpy as np
 
 from tether._foundation.words import in_parts, shown
 from tether.errors import QueryError
-from tether.evaluation.outcomes import absorbing
+from tether.evaluation.outcomes import is_end
 
 if TYPE_CHECKING:
     from tether.model.model_record import ModelRecord
@@ -84,7 +84,7 @@ def outcome_name(mdp: ModelRecord, states: Sequence[Any]) -> str | None:
     for name, members in mdp.label_sets.ends.items():
         if np.isin(indices, members).all():
             return name
-    return shown(states[0]) if len(states) == 1 and absorbing(mdp, indices)[0] else None
+    return shown(states[0]) if len(states) == 1 and is_end(mdp, indices)[0] else None
 
 
 def only(names: Sequence[str], start: Any) -> Callable[[Any], Any]:

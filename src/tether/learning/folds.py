@@ -12,11 +12,9 @@ given their states and actions.
 
 All models have the states, pairs and transitions of the learned one, and its rewards. An effect is drawn towards 0 as
 far as the whole log demands, not further because the log was cut: a part of the log has as large a part of the κ
-pseudo-counts of the common row (`tether.model.pooling`), where ρ = 1 / (1 + κ) is the mean of those that the log leaves
-possible; it is 0 if no effect can be shown. This rule was chosen by trial
-among eight, on simulated logs; docs/trusting-a-log.md says which. An
-outcome that the remaining counts of a state do not have did happen: it keeps half a count. A state that they do not
-have has one visit of usual practice: all its actions are alike.
+pseudo-counts of the common row (`tether.model.pooling`). This rule was chosen by trial, on simulated logs;
+docs/trusting-a-log.md says which. An outcome that the remaining counts of a state do not have did happen: it keeps half
+a count. A state that they do not have has one visit of usual practice: all its actions are alike.
 """
 
 from __future__ import annotations
@@ -164,8 +162,7 @@ def _models(mdp: _Kind, rows: Iterable[Floats]) -> list[_Kind]:
         part, share = pooling, row.sum() / max(1.0, float(full.of_entry.sum()))
         if pooling is not None:
             likely = tuple(_of_part(rho, share) for rho in pooling.likely)
-            rho = _of_part(float(np.mean(pooling.likely)), share) if pooling.rho > 0 else 0.0
-            part = replace(pooling, rho=rho, likely=likely)
+            part = replace(pooling, rho=_of_part(pooling.rho, share), likely=likely)
         found.append(with_counts(replace(mdp, counts=replace(counts, pooling=part)), row, full))
     return found
 

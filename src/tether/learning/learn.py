@@ -42,6 +42,7 @@ from tether.model.from_table import form_from_codes
 from tether.model.names import Names, make_names
 from tether.model.pooling import pool, pooled_rows, state_counts
 from tether.model.practice import learned_counts
+from tether.observation.changes import absorbing
 from tether.observation.episodes import Episodes
 from tether.observation.path import Path
 
@@ -166,7 +167,7 @@ def learn(
         reading=reading if isinstance(episodes, str | os.PathLike) else None,
         skipped=skipped,
     )
-    return _model(table, seen, rewards == "pair", counts, flat is None)
+    return _model(table, seen, rewards == "pair", counts, flat is None, log.outcomes)
 
 
 def _kinds(episodes: Any, reading: Reading, skip_broken: bool) -> tuple[Kinds, int]:
@@ -306,8 +307,11 @@ def _relabel(found: Names, given: Any, noun: str) -> tuple[Names, Ints]:
     return labels, index
 
 
-def _model(table: Transitions, seen: _Seen, by_pair: bool, counts: Counts, pooled: bool) -> MDP:
-    """The model of these transitions; ``counts`` do not yet have the counts of its entries."""
+def _model(table: Transitions, seen: _Seen, by_pair: bool, counts: Counts, pooled: bool, outcomes: Any) -> MDP:
+    """The model of these transitions; ``counts`` do not yet have the counts of its entries.
+
+    ``outcomes`` are the names of all outcomes, if the log has a column of them.
+    """
     states, actions = seen.states, seen.actions
     if table.pair.size == 0:
         raise ModelError(
@@ -339,12 +343,22 @@ def _model(table: Transitions, seen: _Seen, by_pair: bool, counts: Counts, poole
         terminal=[states[int(i)] for i in ends],
         tolerance=TOLERANCE,
     )
-    counts = replace(counts, transitions=_by_entry(form, table, len(states), len(actions)))
+    transitions = _by_entry(form, table, len(states), len(actions))
+    counts = replace(counts, transitions=transitions, cut=_cut(form, states, outcomes, counts.end))
     if pooled:
         of_states, pooling = pool(form, counts.transitions, longest=counts.longest)
         form = replace(form, probability=pooled_rows(of_states, pooling.rho))
         counts = replace(counts, pooling=replace(pooling, reward_rho=reward_rho, reward_sd=reward_sd))
     return MDP(states, actions, form, counts=counts)
+
+
+def _cut(form: Form, states: Names, outcomes: Any, end: int) -> tuple[int, ...]:
+    """The states that no action leads out of, and that are no outcome, in a log that names its outcomes."""
+    if not outcomes:
+        return ()
+    closed = np.flatnonzero(absorbing(form, np.arange(len(states))))
+    ends = [end, *(states.find(name) for name in outcomes)]
+    return tuple(int(s) for s in np.setdiff1d(closed, ends))
 
 
 def _by_entry(form: Form, table: Transitions, n_states: int, n_actions: int) -> Ints:

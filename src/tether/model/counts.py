@@ -172,6 +172,9 @@ class Counts(Displayed):
         How many broken episodes, and broken rows of no episode, were left out.
     left_out : int
         How many episodes were taken out again, because they are asked about (`tether.learning.folds.without`).
+    cut : tuple of int
+        States that look like an end, by what was seen, but only because records stop there: of a log that names the
+        outcomes of its episodes, and these are none.
 
     Examples
     --------
@@ -200,6 +203,7 @@ class Counts(Displayed):
     reading: Reading | None = None
     skipped: int = 0
     left_out: int = 0
+    cut: tuple[int, ...] = ()
     place: SavedFile | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:

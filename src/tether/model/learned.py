@@ -53,6 +53,8 @@ class Learned:
         Pairs that are not available, because none of their outcomes was recorded.
     terminal : tuple of names
         States in which no action is left; they are terminal.
+    cut : tuple of names
+        States after which nothing is known, because records stop there, in a log that names its outcomes.
     end : name or None
         The state that pairs lead to whose outcome was never recorded.
     empty_rewards : {"", "last", "zero", "mean"}
@@ -126,6 +128,7 @@ class Learned:
     pooling: Pooling | None = None
     reading: Reading | None = None
     like_dead: tuple[Any, ...] = ()
+    cut: tuple[Any, ...] = ()
     advisable: Flags = field(default_factory=lambda: np.ones(0, dtype=bool), compare=False)
 
     def details(self, name: Callable[[Any], str] = repr) -> list[str]:
@@ -168,6 +171,7 @@ class Learned:
             self._unadvisable(),
             self._dropped(name),
             self._terminal(name),
+            self._cut(name),
             self._end(name),
             self._like_dead(name),
             self._empty_rewards(),
@@ -213,6 +217,13 @@ class Learned:
         states = _some([name(state) for state in self.terminal[:_LISTED]], len(self.terminal))
         many = counted(len(self.terminal), "state")
         return f"No action is left in {many}, taken for terminal (absorbing, reward 0): {states}."
+
+    def _cut(self, name: Callable[[Any], str]) -> str:
+        if not self.cut:
+            return ""
+        states = _some([name(state) for state in self.cut[:_LISTED]], len(self.cut))
+        why = "is not known, and counts 0, because records stop there without an outcome"
+        return f"What follows {counted(len(self.cut), 'state')} {why}: {states}."
 
     def _end(self, name: Callable[[Any], str]) -> str:
         return "" if self.end is None else f"Pairs whose outcome was never recorded lead to {name(self.end)}."
@@ -264,7 +275,8 @@ class Learned:
 
 
 def _some(listed: list[str], total: int) -> str:
-    return ", ".join(listed) + (", …" if total > len(listed) else "")
+    comma = "; " if any(", " in one for one in listed) else ", "  # a state of several columns has commas of its own
+    return comma.join(listed) + (f"{comma}…" if total > len(listed) else "")
 
 
 def _times(n: int) -> str:
@@ -319,7 +331,7 @@ def learned(mdp: ModelRecord, counts: Counts) -> Learned:
     times = np.sort(per_pair[living])
     taken = np.bincount(form.pair_action[living], per_pair[living], mdp.n_actions).astype(np.int64)
     reached = np.bincount(form.next_state, counts.transitions, mdp.n_states)[form.terminal].astype(np.int64)
-    real = form.terminal != counts.end
+    real = ~np.isin(form.terminal, [*counts.cut, counts.end])
     unfinished = max(0, counts.episodes - int(reached[real].sum()))
     order = [i for i in np.argsort(-reached, kind="stable") if real[i] and reached[i]]
     return Learned(
@@ -332,7 +344,7 @@ def learned(mdp: ModelRecord, counts: Counts) -> Learned:
         int(times.size),
         (int(times[0]), int(times[(times.size - 1) // 2]), int(times[-1])) if times.size else (0, 0, 0),
         tuple((mdp.states[int(s)], mdp.actions[int(a)], int(n)) for s, a, n in counts.dropped),
-        mdp.names_of(form.terminal),
+        mdp.names_of(np.setdiff1d(form.terminal, counts.cut)),
         None if counts.end < 0 else mdp.states[counts.end],
         counts.empty_rewards,
         counts.empty,
@@ -346,6 +358,7 @@ def learned(mdp: ModelRecord, counts: Counts) -> Learned:
         ended=tuple((mdp.states[int(form.terminal[i])], int(reached[i])) for i in order),
         unfinished=unfinished,
         like_dead=_like_dead(mdp, counts) if unfinished else (),
+        cut=mdp.names_of(mdp.cut),
         alike=(*alike(mdp.states), *alike(mdp.actions)),
         pooling=counts.pooling,
         reading=counts.reading,

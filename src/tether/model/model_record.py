@@ -114,7 +114,12 @@ class ModelRecord(Tabular):
         >>> tether.cases.grid_world().mdp.labels
         Labels(goal: 1 state, danger: 1 state)
         """
-        return Labels(self.states, self.label_sets, self.form.terminal)
+        return Labels(self.states, self.label_sets, np.setdiff1d(self.form.terminal, self.cut))
+
+    @property
+    def cut(self) -> Ints:
+        """States, by index, that only look like an end because records of a learned model's log stop there."""
+        return np.array(() if self.counts is None else self.counts.cut, dtype=np.int64)
 
     def with_objective(self, *, discount: float | None = None, final_reward: Any = None) -> Self:
         """A copy of the model with another objective: a discount, a reward for the state an episode ends in.

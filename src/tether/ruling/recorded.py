@@ -12,7 +12,7 @@ from tether._foundation.arrays import Flags, Floats, Ints, spans, starts, summed
 from tether.core.batch import Model
 from tether.core.replays import Suffixes, Worth
 from tether.errors import Problem, QueryError
-from tether.evaluation.outcomes import absorbing, outcome_classes
+from tether.evaluation.outcomes import absorbing, is_end, outcome_classes
 from tether.explanation.terms import is_unrewarded
 from tether.logs.cohort import Cohort, search
 from tether.mdp import MDP
@@ -252,7 +252,7 @@ def bad_states(world: RuleWorld, bad: Any, ends: dict[str, tuple[int, float]]) -
             return None, ""
         bad = (max if minimise else min)(ends, key=lambda name: ends[name][1])
     names = [bad] if isinstance(bad, str) else list(bad)
-    closed = np.flatnonzero(absorbing(mdp, np.arange(mdp.n_states)))
+    closed = np.flatnonzero(is_end(mdp, np.arange(mdp.n_states)))
     by_text = {name_text(mdp.states[int(s)]): int(s) for s in closed}
     for name in names:
         if name in mdp.labels:

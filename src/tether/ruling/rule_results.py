@@ -270,13 +270,19 @@ class EvaluatedRule(Displayed):
         worth = f"the probability of '{self.objective}'" if self.objective else "the expected return"
         found.append(
             f"Per episode of the log {worth} changes by {self.amount(self.gain)} "
-            f"(90 % interval {self.between(self.gain_low, self.gain_high)})"
+            f"(90 % interval {self.between(self.gain_low, self.gain_high)}{self._drawn_towards_0()})"
             f"{f' with {who}; this rule adds {self.amount(self.added)}' if self.on_top_of else ''}."
         )
         if 0.0 < self.better < 1.0:
             what = "adds something" if self.on_top_of else "is better than usual practice"
             found.append(f"This rule {what} with a probability of {percent(self.better)}.")
         return found
+
+    def _drawn_towards_0(self) -> str:
+        """Why the gain of a rule in a learned model need not be in the middle of its interval."""
+        counts = self.policy.mdp.counts
+        pooled = counts is not None and counts.pooling is not None
+        return "; pooling draws the first number towards 0, not the interval" if pooled else ""
 
     def hidden(self) -> list[str]:
         """How strong hidden reasons must be to undo the gain; nothing without a gain, or if it is not known."""

@@ -109,9 +109,15 @@ def _cards(audit: AuditRecord) -> list[Card]:
 
 
 def _bars(audit: AuditRecord) -> dict[str, Any] | None:
-    """How episodes ended, and would have ended, as two bars; None for a log without outcomes."""
+    """How episodes ended, and would have ended, as two bars; None for a log without outcomes.
+
+    Episodes that are told apart because they are still under way are in neither: nobody knows how they ended.
+    """
     ends = {who: Counter[str]() for who in _ENDS}
+    apart = audit.summary.unfinished > 0
     for one in audit.outcomes.to_pylist():
+        if apart and one["observed"] == NO_OUTCOME:
+            continue
         for who in _ENDS:
             ends[who][_ENDED.get(one[who], outcome_in_words(audit.mdp, one[who]))] += one["episodes"]
     before, after = (ends[who] for who in _ENDS)
@@ -124,7 +130,8 @@ def _bars(audit: AuditRecord) -> dict[str, Any] | None:
     would = "the policy" if policy else f"{'one change' if m == 1 else f'{m} changes'}, with hindsight"
     rows = [("what happened", before), (would, after)]
     return {
-        "title": f"How {counted(round(total), 'episode')} ended, and would have ended",
+        "title": f"How {counted(round(total), 'episode')} ended, and would have ended"
+        + (", without those that are still under way" if apart else ""),
         "rows": [
             (
                 who,
