@@ -82,17 +82,24 @@ def successors(model: Model, nodes: Nodes, edits: Edits, seen: Ints) -> tuple[In
         reads = model.row_start[model.pair_start[state + 1]] - model.row_start[model.pair_start[state]]
         most = min(most, int(reads.sum()))
     out = np.empty(most, np.int32)
-    n = _successors(model, nodes, edits, seen, first, out)
-    return first, out[:n].copy()
+    n, in_order = _successors(model, nodes, edits, seen, first, out)
+    if in_order:
+        return first, out[:n].copy()
+    before = np.repeat(np.arange(episodes) * model.n_states, np.diff(first))
+    keys = before + out[:n]
+    keys.sort()
+    return first, (keys - before).astype(np.int32)
 
 
 @kernel
-def _successors(model: Model, nodes: Nodes, edits: Edits, seen: Ints, first: Ints, out: Ints) -> int:
+def _successors(model: Model, nodes: Nodes, edits: Edits, seen: Ints, first: Ints, out: Ints) -> tuple[int, bool]:
+    """How many there are, and whether those of each episode are in order: a few are not (NumPy sorts them faster)."""
     # Records are unpacked first: reading a field within a loop would count references there.
     pair_start, _, row_start, next_state, _ = model
     node_first, state, _, offset = nodes
     position, row, _, edit_start, edit_next, _ = edits
     n, e, n_states, n_edits = 0, 0, seen.size, position.size
+    in_order = True
     for b in range(node_first.size - 1):
         first[b] = n
         for node in range(node_first[b], node_first[b + 1]):
@@ -113,7 +120,7 @@ def _successors(model: Model, nodes: Nodes, edits: Edits, seen: Ints, first: Int
         if 16 * (n - first[b]) < n_states:
             for i in range(first[b], n):
                 seen[out[i]] = 0
-            out[first[b] : n].sort()
+            in_order = False
         else:
             n = first[b]
             for j in range(n_states):
@@ -122,7 +129,7 @@ def _successors(model: Model, nodes: Nodes, edits: Edits, seen: Ints, first: Int
                     out[n] = j
                     n += 1
     first[node_first.size - 1] = n
-    return n
+    return n, in_order
 
 
 @piece
