@@ -497,3 +497,20 @@ def test_beside_every_strength_stands_that_of_what_was_recorded():
     given = tether.MDP.from_table(["a", "a"], ["x", "y"], ["b", "c"], [1.0, 1.0], terminal=["b", "c"])
     given = given.with_objective(final_reward={"c": 1.0})
     assert "For comparison" not in str(tether.counterfactual(given, tether.Path(["a", "b"], ["x"])).plan(m=1).certify())
+
+
+def test_what_only_an_almost_impossible_outcome_undoes_is_undone_by_a_strength_and_not_by_none():
+    """A death in a billion: only causes that make it likely undo the gain. Where nothing is worse, none does."""
+    rows = [("sick", "wait", "bad", 1.0), ("sick", "treat", "well", 1.0 - 1e-9), ("sick", "treat", "dead", 1e-9)]
+    mdp = tether.MDP.from_table(*zip(*rows, strict=True), terminal=["bad", "well", "dead"])
+    path = tether.Path(["sick", "bad"], ["wait"])
+    for worth, undone in ((-1.0, True), (0.1, False)):
+        valued = mdp.with_objective(final_reward={"well": 1.0, "dead": worth})
+        plan = tether.counterfactual(valued, path).plan(k=2, m=1)
+        star = plan.certify().gamma_star
+        (audited,) = tether.audit(valued, [path], k=2).table.column("gamma_star").to_pylist()
+        assert audited == pytest.approx(star, rel=1e-6)
+        assert np.isinf(star) != undone
+        if undone:
+            assert star > 1e8
+            assert plan.certify(gamma=star * (1 - 1e-6)).worst >= 0.0 >= plan.certify(gamma=star * (1 + 1e-6)).worst

@@ -34,7 +34,7 @@ _ALL = -1
 """In place of the first option of a node: all its actions are, and the worst counts."""
 
 LARGEST = 1e6
-"""Hidden causes of a larger strength count as infinitely strong."""
+"""Hardly any gain is undone by stronger hidden causes alone: the search begins below."""
 
 _CLOSE = 1e-10
 """How exactly a strength is found, in proportion to it."""
@@ -172,15 +172,19 @@ def undoing_strengths(above: Callable[[Ints, Floats], Floats], count: int) -> Fl
     """For each of some episodes, the strength of hidden causes that undoes its gain; infinite if none does.
 
     ``above(episodes, gamma)`` is the worst value less the observed one; it falls as Γ grows, and may then stay the
-    same. Where it is not above 0 at Γ = 1, the strength is 1; where it is still above 0 at `LARGEST`, it is infinite.
-    In between, 1/Γ is found by secants through the last two positive values, a little to the right and to the left of
+    same. Where it is not above 0 at Γ = 1, the strength is 1; where it is above 0 for every Γ, it is infinite. In
+    between, 1/Γ is found by secants through the last two positive values, a little to the right and to the left of
     where they meet 0, and by halving.
     """
     every = np.arange(count)
     at_1, at_largest = (above(every, np.full(count, gamma)) for gamma in (1.0, LARGEST))
     found: Floats = np.where(at_1 > 0.0, np.inf, 1.0)
-    some = np.flatnonzero((at_1 > 0.0) & (at_largest <= 0.0))
-    low, high, of_high = np.full(some.size, 1.0 / LARGEST), np.ones(some.size), at_1[some]
+    strong = np.flatnonzero(at_largest > 0.0)  # undone by outcomes that the model calls almost impossible, or never
+    never = strong[above(strong, np.full(strong.size, np.inf)) > 0.0]
+    some = np.setdiff1d(np.flatnonzero(at_1 > 0.0), never)
+    beyond = at_largest[some] > 0.0
+    low, high = np.where(beyond, 1.0 / np.finfo(float).max, 1.0 / LARGEST), np.where(beyond, 1.0 / LARGEST, 1.0)
+    of_high = np.where(beyond, at_largest[some], at_1[some])
     before, of_before = high.copy(), of_high.copy()  # the positive value before the last one
     side = 1.0
     while some.size:
