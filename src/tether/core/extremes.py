@@ -183,12 +183,12 @@ def undoing_strengths(above: Callable[[Ints, Floats], Floats], count: int) -> Fl
     never = strong[above(strong, np.full(strong.size, np.inf)) > 0.0]
     some = np.setdiff1d(np.flatnonzero(at_1 > 0.0), never)
     beyond = at_largest[some] > 0.0
-    low, high = np.where(beyond, 1.0 / np.finfo(float).max, 1.0 / LARGEST), np.where(beyond, 1.0 / LARGEST, 1.0)
+    low, high = np.where(beyond, 1e-300, 1.0 / LARGEST), np.where(beyond, 1.0 / LARGEST, 1.0)
     of_high = np.where(beyond, at_largest[some], at_1[some])
     before, of_before = high.copy(), of_high.copy()  # the positive value before the last one
     side = 1.0
     while some.size:
-        middle, x = np.sqrt(low * high), np.full(some.size, np.nan)
+        middle, x = np.sqrt(low) * np.sqrt(high), np.full(some.size, np.nan)
         if side != 0.0:
             with np.errstate(invalid="ignore", divide="ignore"):
                 x = high - of_high * (before - high) / (of_before - of_high)

@@ -454,6 +454,7 @@ def undoing_strength(review: Review, step: ReviewedStep) -> float:
 def lowest_mean(share: Floats, chances: Floats, worth: Floats, gamma: float) -> float:
     """The lowest mean of worth over all, if hidden causes of a strength chose for whom the row is known."""
     (least,), (most,) = confounded_weights(share, gamma)
+    chances, worth = chances[chances > 0.0], worth[chances > 0.0]  # what is impossible stays so
     order = np.argsort(worth)
     rest = np.diff(np.minimum(np.cumsum((most - least) * chances[order]), 1.0 - least), prepend=0.0)
     return float((least * chances[order] + rest) @ worth[order])
