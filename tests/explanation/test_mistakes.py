@@ -187,7 +187,8 @@ def test_the_command_prints_the_sentences_and_the_table(monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     done = CliRunner().invoke(main, ["review", "case:sepsis"])
     assert done.exit_code == 0
-    assert done.output.splitlines()[:4] == [one.replace("this episode", "this patient") for one in SAID["sepsis"]]
+    said = ["Mistake or luck? Luck.", *(one.replace("this episode", "this patient") for one in SAID["sepsis"])]
+    assert done.output.splitlines()[:5] == said
     assert "3–9  ended: nothing to decide" in done.output
     assert "no treatment" not in done.output
 
