@@ -176,7 +176,7 @@ def test_a_learned_log(browser):
     for explorer in serving(LogEpisodes(mdp, episodes)):
         with Visit(browser, explorer, "tab=episodes") as visit:
             page = visit.page
-            assert page.locator(".episodes tbody tr").count() == min(50, len(episodes))
+            assert page.locator(".episodes tbody tr").count() == min(25, len(episodes))
             page.fill("#episodes-q", "10")
             page.wait_for_url("**q=10*")
             visit.quiet()

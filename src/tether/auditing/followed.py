@@ -141,6 +141,8 @@ class World:
         worth, chances = tables_after(
             mdp, after, question.objective, question.minimise, finals, self.probability, self.shares
         )
+        if not until:  # as long as it takes, from wherever a record ends
+            worth, chances = worth[:1], chances[:1]
         return self.sign * worth, chances
 
     def rewards_at(self, t: int) -> tuple[Floats, bool]:

@@ -84,7 +84,7 @@ class Placebo:
     With the actions shuffled, the same audit would find a gain of 0 per episode; it finds 0: no more than chance.
     >>> many = tether.learn(log * 20).with_objective(final_reward={"well": 1.0})
     >>> print(tether.audit(many, log * 20).placebo)
-    With the actions shuffled, the same audit would find a gain of 0 per episode; it finds 0.132: more than chance.
+    With the actions shuffled, the same audit would find a gain of 0 per episode; it finds 0.13: more than chance.
     """
 
     shuffles: int
