@@ -172,15 +172,15 @@ def undoing_strengths(above: Callable[[Ints, Floats], Floats], count: int) -> Fl
     """For each of some episodes, the strength of hidden causes that undoes its gain; infinite if none does.
 
     ``above(episodes, gamma)`` is the worst value less the observed one; it falls as Γ grows, and may then stay the
-    same. Where it is not above 0 at Γ = 1, the strength is 1; where it is above 0 for every Γ, it is infinite. In
-    between, 1/Γ is found by secants through the last two positive values, a little to the right and to the left of
+    same. Where it is not above 0 at Γ = 1, the strength is 1; where it does not fall below 0 for any Γ, it is infinite.
+    In between, 1/Γ is found by secants through the last two positive values, a little to the right and to the left of
     where they meet 0, and by halving.
     """
     every = np.arange(count)
     at_1, at_largest = (above(every, np.full(count, gamma)) for gamma in (1.0, LARGEST))
     found: Floats = np.where(at_1 > 0.0, np.inf, 1.0)
     strong = np.flatnonzero(at_largest > 0.0)  # undone by outcomes that the model calls almost impossible, or never
-    never = strong[above(strong, np.full(strong.size, np.inf)) > 0.0]
+    never = strong[above(strong, np.full(strong.size, np.inf)) > -_CLOSE * at_1[strong]]
     some = np.setdiff1d(np.flatnonzero(at_1 > 0.0), never)
     beyond = at_largest[some] > 0.0
     low, high = np.where(beyond, 1e-300, 1.0 / LARGEST), np.where(beyond, 1.0 / LARGEST, 1.0)

@@ -94,9 +94,10 @@ class _Worst:
         each = each + (reward[self.entry] if worth.by_entry else reward[self.y][self.owner])
         order = np.lexsort((each, self.owner))  # each row stays where it is
         chance, sorted_worth = form.probability[self.entry][order], each[order]
-        room = np.cumsum(chance * (most - least)[self.owner])
+        left = (1.0 - least)[self.owner]
+        room = np.cumsum(np.minimum(chance * (most - least)[self.owner], left))
         before = np.concatenate((np.zeros(1), room))[self.first]
-        poured = np.minimum(room - before[self.owner], (1.0 - least)[self.owner])
+        poured = np.minimum(room - before[self.owner], left)
         rest = np.diff(poured, prepend=0.0)
         rest[self.first] = poured[self.first]
         row = chance * least[self.owner] + rest
