@@ -277,12 +277,15 @@ class ModelSet:
         return list(rows)
 
 
-def worth_elsewhere(mdp: ModelRecord, T: int) -> tuple[Floats, Floats]:
+def worth_elsewhere(models: ModelSet, T: int) -> tuple[Floats, Floats]:
     """What follows at least, and at most, if step t = 0 … T - 1 leads where nobody was seen to go.
 
     These are the smallest and largest rewards of each step that is left, and of the end; of step t only if rewards
-    depend on the outcome.
+    depend on the outcome. Only intervals lead there; without them all are 0.
     """
+    if models.intervals is None:
+        return np.zeros(T), np.zeros(T)
+    mdp = models.gumbel.mdp
     ends = np.zeros(1) if mdp.final_reward is None else mdp.final_reward
     found = np.empty((2, T))
     for i, extreme in enumerate((np.min, np.max)):

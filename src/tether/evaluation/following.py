@@ -121,7 +121,7 @@ class Followed:
         """What *elsewhere* is worth at worst and at best, by row."""
         mdp, T = models.gumbel.mdp, self.first.size - 1
         time = np.repeat(np.arange(T), np.diff(self.first))
-        least, most = (one[time] for one in worth_elsewhere(mdp, T))
+        least, most = (one[time] for one in worth_elsewhere(models, T))
         if not mdp.rewards.by_entry:
             of_pair = self.reward[self.starts[:-1]] if self.pairs.size else np.empty(0)
             least, most = least + of_pair, most + of_pair

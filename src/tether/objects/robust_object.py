@@ -297,4 +297,5 @@ def robust(
     if assume is None:
         assume = "stability" if confidence is None and check_gamma(gamma) == 1.0 else "nothing"
     cf = counterfactual(mdp, path, horizon=horizon, then=then)
-    return Robust(model_set(cf, assume, confidence, gamma, shares_of_pairs(mdp, practice)))
+    share = None if gamma == 1.0 and practice is None else shares_of_pairs(mdp, practice)
+    return Robust(model_set(cf, assume, confidence, gamma, share))

@@ -353,7 +353,7 @@ def _solve(
     longest = int(np.diff(form.row_start).max(initial=1)) if mdp.n_pairs < 1_000_000 else _longest(form, nodes)
     limits, scratch = limits_for(longest), row_scratch_for(longest)
     free, choices = scratch_array(mdp.n_states, np.uint8), []
-    beyond = worth_elsewhere(mdp, T)[0 if sign > 0 else 1]
+    beyond = worth_elsewhere(models, T)[0 if sign > 0 else 1]
     for t in range(T - 1, -1, -1):
         observed = int(graph.observation.actions[t])
         uncounted = nodes[t].states[nothing_to_change(form, nodes[t].states, observed)]
