@@ -330,3 +330,18 @@ def test_the_record_of_somebody_still_there_was_cut():
     usual = tether.practice(mdp)
     assert plan.observed_value == pytest.approx(usual.value("worse"), abs=0.02)  # pooled rows differ a little
     assert plan.value == pytest.approx(plan.observed_value)
+
+
+@pytest.mark.parametrize("then", ["best", "random"])
+@pytest.mark.parametrize("minimise", [False, True])
+def test_a_property_that_was_decided_on_the_way_stays_decided_beyond_the_record(then, minimise):
+    """Nobody is in the state where it was decided when the record ends."""
+    rows = [("a", "go", "b"), ("b", "go", "c"), ("b", "stay", "b"), ("c", "go", "c")]
+    mdp = tether.MDP.from_table(*zip(*rows, strict=True), [1.0] * len(rows)).with_labels({"met": ["b"]})
+    path = tether.Path(["a", "b", "c"], ["go", "go"])
+    for horizon in (None, 3, 6):
+        cf = tether.counterfactual(mdp, path, horizon=horizon, then=then)
+        for met, value in ((tether.reach("met"), 1.0), (tether.avoid("met"), 0.0)):
+            plan = cf.plan(m=1, objective=met, minimise=minimise)
+            assert (plan.observed_value, plan.value) == (value, value)
+            assert cf.evaluate("observed", objective=met).mean == value

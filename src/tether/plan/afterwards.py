@@ -63,9 +63,14 @@ def rest_of(
             return _followed(world, decided, T, T + counts.longest, states, decide)
         return Rest(_FOLLOWED, decide, ends.worth, ends.worth, world.final_reward, ends)
     if is_best(after.then):
-        return _best(world, decided, T, _onward(world, states, after.until - T), minimise)
-    decide = Standard(mdp, after.then, objective, minimise).decide(after.until)
-    return _followed(world, decided, T, after.until, states, decide)
+        rest = _best(world, decided, T, _onward(world, states, after.until - T), minimise)
+    else:
+        decide = Standard(mdp, after.then, objective, minimise).decide(after.until)
+        rest = _followed(world, decided, T, after.until, states, decide)
+    if decided is None or world.final_reward is None:
+        return rest
+    # A path on which the property was decided before T ends there, in a state that perhaps nobody is in at T.
+    return replace(rest, worth=read_only(np.where(decided.ended, world.final_reward, rest.worth)))
 
 
 def _onward(world: ModelRecord, states: Ints, steps: int) -> list[Ints]:
