@@ -286,5 +286,5 @@ def _log(episodes: Any, types: Types, reading: Mapping[str, Any]) -> tuple[Mappi
     mdp = types.together
     found = read_sound_episodes(episodes, **read_as_learned(mdp, dict(reading)))
     broken = {found.episodes.ids[i]: problem.message for i, problem in found.broken.items()}
-    broken |= {f"row {i}": problem.message for i, problem in enumerate(found.alone, start=1)}
+    broken |= {f"problem {i}": problem.message for i, problem in enumerate(found.alone, start=1)}
     return {name: in_names_of(mdp, path) for name, path in found.sound.items()}, broken

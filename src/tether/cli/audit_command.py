@@ -123,8 +123,8 @@ def audit(
     if is_types(source.model):
         refused = {"--policy": policy, "--horizon": horizon, "--then": then != "best", "--draws": draws}
         refused |= {"--scheduler": scheduler, "--reports": reports, "--fresh": fresh, "--hide-ids": hide_ids}
-        refused |= {f"--{name}": given.pop(name) for name in ("folds", "workers")} | {"--episodes": given.pop("where")}
-        del given["seed"]  # nothing is drawn
+        refused |= {f"--{name}": given.pop(name) for name in ("folds", "workers", "seed")}
+        refused["--episodes"] = given.pop("where")
         with progress_of(f"auditing {log}", None) as tell:
             given |= {"certify": certificate, "columns": log_columns or None, "progress": tell}
             audit_types(source, file, out, limits, given, as_json, refused)
